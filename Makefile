@@ -1,0 +1,74 @@
+# Every target installs what it needs into .venv, from a bare Python 3.11 with pip. `make help` lists them.
+# Private environments of the tests on newer Pythons are .venv-3.12 and so on.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+found   := $(shell scripts/pythons)
+# The Pythons to test on; `make test PYTHONS=3.11` runs on one.
+PYTHONS ?= $(foreach pair,$(found),$(firstword $(subst =, ,$(pair))))
+# Parallel pytest processes, and what else to tell pytest: `make test-3.11 WORKERS=0 PYTEST="-k mount -x"`.
+WORKERS ?= 0
+PYTEST  ?=
+
+PY      := .venv/bin/python
+venv     = .venv$(if $(filter-out 3.11,$1),-$1)
+stamp    = $(call venv,$1)/.filled
+python   = $(patsubst $1=%,%,$(filter $1=%,$(found)))
+members := core $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
+pins    := uv.lock scripts/bootstrap.py $(addsuffix /pyproject.toml,$(members))
+empty   :=
+space   := $(empty) $(empty)
+export MYPYPATH := $(subst $(space),:,typings $(addsuffix /src,$(members)))
+
+# Mounts made by tests stay in a namespace of their own. Never a silent skip: who cannot have one is told.
+private := $(if $(filter 0,$(shell id -u)),unshare --mount --propagation private,$\
+	@echo "make: the tests mount on the real kernel: run as root, or in a rootful container or VM" >&2; exit 1;)
+
+.PHONY: help venv lint types test demo bench lock clean
+help: ## what can be made
+	@sed -nE 's/^([a-z-]+)[^:=]*:.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+
+venv: $(call stamp,3.11) ## the development environment, .venv
+define environment
+$(call stamp,$1): $(pins)
+	@test -n "$(call python,$1)" || { echo "make: no python$1 on PATH or in pyenv" >&2; exit 1; }
+	$(call python,$1) scripts/bootstrap.py $(call venv,$1)
+	@touch $$@
+endef
+$(foreach version,$(sort 3.11 $(PYTHONS)),$(eval $(call environment,$(version))))
+
+lint: venv ## ruff, layers, and that uv.lock is current and names no host
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	.venv/bin/lint-imports
+	$(PY) scripts/lock.py --check
+
+types: venv ## mypy --strict and basedpyright strict, sources and tests
+	$(PY) -m mypy $(wildcard $(addsuffix /src,$(members)) $(addsuffix /tests,$(members)) tests scripts)
+	.venv/bin/basedpyright
+
+test: lint types $(addprefix test-,$(PYTHONS)) ## everything: lint, types, and the tests on every Python found
+	@echo "make test: passed on Python $(PYTHONS)"
+
+define tests
+.PHONY: test-$1
+test-$1: $(call stamp,$1)
+	$(private) $(call venv,$1)/bin/python -m pytest -n $(WORKERS) $(PYTEST)
+endef
+$(foreach version,$(sort 3.11 $(PYTHONS)),$(eval $(call tests,$(version))))
+
+demo: venv ## the product at work, in under a minute
+	$(PY) tests/demo/demo.py
+
+bench: venv ## the numbers of docs/performance.md
+	$(PY) -m tests.bench
+
+lock: venv ## uv.lock from the pyproject files; UPGRADE=1 for newer versions, too
+	$(PY) scripts/lock.py $(if $(UPGRADE),--upgrade)
+
+clean: ## what make made
+	rm -rf .venv .venv-3.* dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The emptyDir volume type."""
