@@ -1,0 +1,79 @@
+"""Every error that volmgr raises on purpose; the class says who must act.
+
+Messages are lower-case and say what was attempted, on what, and what to do about it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class VolmgrError(Exception):
+    """The root of all errors raised on purpose."""
+
+
+class SpecError(VolmgrError):
+    """The author of a manifest must act; not retried until the manifest changes."""
+
+
+class ManifestError(SpecError):
+    """A manifest is wrong; says in which file, document and field, and what to write instead."""
+
+    def __init__(self, problem: str, *, file: str = "", document: int = 0, field: str = "", remedy: str = "") -> None:
+        self.problem = problem
+        self.file = file
+        self.document = document
+        self.field = field
+        self.remedy = remedy
+        place = [part for part in (file, f"document {document}" if document else "", field) if part]
+        text = ": ".join([*place, problem])
+        super().__init__(f"{text}; {remedy}" if remedy else text)
+
+
+class PluginError(VolmgrError):
+    """Whoever installs the packages must act: a volume type is missing, broken or wrongly written."""
+
+
+class UnservedError(PluginError):
+    """No installed package serves a volume type; names the field and what would bring it."""
+
+
+class OperationError(VolmgrError):
+    """An operation failed and left nothing behind; retried with back-off."""
+
+
+class CommandError(OperationError):
+    """An executed command failed; carries its argv, exit code and the tail of its stderr."""
+
+    def __init__(self, argv: Sequence[str], exit_code: int, stderr: str) -> None:
+        self.argv = tuple(argv)
+        self.exit_code = exit_code
+        self.stderr = stderr
+        super().__init__(f"{' '.join(argv)} exited with {exit_code}: {stderr.strip() or 'no message on stderr'}")
+
+
+class BusyError(OperationError):
+    """A mount is in use; names the processes that hold it."""
+
+    def __init__(self, problem: str, holders: Sequence[str] = ()) -> None:
+        self.holders = tuple(holders)
+        super().__init__(f"{problem}; held by {', '.join(holders)}" if holders else problem)
+
+
+class UncertainError(VolmgrError):
+    """An operation may have left something behind; it counts as present until it is known to be gone."""
+
+
+class TransientError(VolmgrError):
+    """Nothing changed; `waits_for` names what must appear first."""
+
+    def __init__(self, problem: str, *, waits_for: str = "") -> None:
+        self.waits_for = waits_for
+        super().__init__(problem)
+
+
+class NotReconstructible(VolmgrError):  # noqa: N818 - it states a fact about a directory, not a failure
+    """A directory on disk does not say enough to rebuild its volume."""

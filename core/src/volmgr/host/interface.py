@@ -1,0 +1,304 @@
+"""The host as plugins see it: small services, each a protocol with a real and a fake implementation.
+
+Every verb is idempotent: it states what must be true afterwards. Errors are those of `volmgr.errors`;
+a missing thing that was to be removed is success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from volmgr.host.paths import Paths
+
+
+@dataclass(frozen=True, slots=True)
+class MountEntry:
+    """One line of the mount table, decoded.
+
+    `mount_id` is the reused 31-bit id of mountinfo; `root` is the path within the file system that is mounted
+    here; `deleted` says that this path was deleted (`//deleted` in mountinfo).
+    """
+
+    mount_id: int
+    parent_id: int
+    device: str
+    root: str
+    target: Path
+    options: tuple[str, ...]
+    fstype: str
+    source: str
+    super_options: tuple[str, ...] = ()
+    propagation: tuple[str, ...] = ()
+    deleted: bool = False
+
+    @property
+    def read_only(self) -> bool:
+        """Say whether the mount or its file system is read-only."""
+        return "ro" in self.options or "ro" in self.super_options
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystem:
+    """What statfs says: type name as in mount(8) (`tmpfs`, `ext`, or `0x…` when unknown) and sizes in bytes."""
+
+    type: str
+    size: int
+    available: int
+    inodes: int = 0
+    inodes_free: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """What lstat or stat says; `kind` is one of directory, file, symlink, socket, fifo, char, block."""
+
+    kind: str
+    mode: int
+    uid: int
+    gid: int
+    size: int
+    device: int
+    inode: int
+    rdev: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Proof that a path is what it was: its unique mount id if it is a mount, else its device and inode."""
+
+    mount: int | None
+    device: int
+    inode: int
+
+
+class Mounts(Protocol):
+    """Mounting and unmounting; local types by system call, network and FUSE types by a killable helper."""
+
+    def table(self) -> tuple[MountEntry, ...]:
+        """Read the whole mount table, oldest mount first."""
+        ...
+
+    def below(self, path: Path) -> tuple[MountEntry, ...]:
+        """Give the mounts at or below `path`, deepest and newest first."""
+        ...
+
+    def is_mount_point(self, path: Path) -> bool:
+        """Say whether `path` itself is the root of a mount (bind mounts too); a missing path is none."""
+        ...
+
+    def entry(self, path: Path) -> MountEntry | None:
+        """Give the topmost mount at exactly `path`."""
+        ...
+
+    def ensure_mounted(
+        self, target: Path, fstype: str, *, source: str = "", options: Sequence[str] = (), deadline: float | None = None
+    ) -> None:
+        """Mount a file system on `target` unless something is mounted there; `options` as in mount(8).
+
+        `deadline` is in seconds from now. Raises OperationError; UncertainError when the deadline passed.
+        """
+        ...
+
+    def ensure_bound(self, source: Path, target: Path, *, options: Sequence[str] = ()) -> None:
+        """Bind `source` on `target` unless it is already there; `ro` and the like are applied to the bind only."""
+        ...
+
+    def remount(self, target: Path, options: Sequence[str]) -> None:
+        """Change the options of a mounted file system."""
+        ...
+
+    def unmount(self, target: Path, *, lazy: bool = False, force: bool = False, deadline: float | None = None) -> None:
+        """Unmount everything stacked on `target`; not mounted is success. Raises BusyError naming the holders."""
+        ...
+
+    def unmount_below(self, path: Path) -> None:
+        """Unmount all mounts at and below `path`, deepest first."""
+        ...
+
+    def file_system(self, path: Path) -> FileSystem:
+        """Ask statfs about `path`; raises OperationError when it is missing."""
+        ...
+
+
+class Files(Protocol):
+    """Files and directories below the root directory (and host paths that a manifest names)."""
+
+    def info(self, path: Path, *, follow: bool = False) -> FileInfo | None:
+        """Stat `path`; None when it (or, following, its target) is missing."""
+        ...
+
+    def identity(self, path: Path) -> Identity | None:
+        """Give the identity of `path`, not following a last symbolic link; None when missing."""
+        ...
+
+    def names(self, path: Path) -> tuple[str, ...]:
+        """List a directory, sorted; a missing one is empty."""
+        ...
+
+    def ensure_directory(self, path: Path, mode: int, *, exact: bool = False, parents_mode: int = 0o750) -> bool:
+        """Make a directory and its parents; `exact` also sets the mode of one that exists. True when made."""
+        ...
+
+    def ensure_file(self, path: Path, mode: int = 0o640) -> bool:
+        """Make an empty regular file, never through a symbolic link; True when made."""
+        ...
+
+    def read(self, path: Path, limit: int = 1 << 20) -> bytes | None:
+        """Read a small file; None when missing. Raises OperationError when longer than `limit` bytes."""
+        ...
+
+    def write(self, path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
+        """Replace a file at once (temporary name and rename); `durable` syncs file and directory."""
+        ...
+
+    def ensure_symlink(self, path: Path, target: str) -> None:
+        """Make or replace a symbolic link at once; refuses to replace anything else."""
+        ...
+
+    def read_link(self, path: Path) -> str | None:
+        """Read a symbolic link; None when it is missing or none."""
+        ...
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename within one file system."""
+        ...
+
+    def remove_file(self, path: Path, *, durable: bool = False) -> None:
+        """Remove a file or symbolic link; missing is success. `durable` syncs the directory."""
+        ...
+
+    def remove_directory(self, path: Path) -> bool:
+        """Remove an empty directory; missing is success, False when it is not empty or a mount."""
+        ...
+
+    def remove_tree(self, path: Path, *, cancelled: Callable[[], bool] = ...) -> None:
+        """Remove a tree that we made: never across a mount, never through a symbolic link.
+
+        Raises BusyError when something is mounted in it.
+        """
+        ...
+
+    def discard(self, path: Path) -> None:
+        """Take a tree away at once: renamed into the trash and deleted in the background, also after a crash.
+
+        A tree on another file system than the trash is removed in place. Raises BusyError as remove_tree does.
+        """
+        ...
+
+    def chmod(self, path: Path, mode: int) -> None:
+        """Set the mode, never through a symbolic link."""
+        ...
+
+    def chown(self, path: Path, uid: int, gid: int) -> None:
+        """Set the owner (-1: as it is), never through a symbolic link."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What an executed command said."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+class Commands(Protocol):
+    """Executed helpers, each in a session of its own, with a deadline that kills its process group."""
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        deadline: float = 120.0,
+        accept: Sequence[int] = (0,),
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> CommandResult:
+        """Run a command; `deadline` in seconds, `accept` the exit codes that are success.
+
+        Raises CommandError for another exit code, OperationError when it is not installed, UncertainError
+        when the deadline passed (the process group was killed).
+        """
+        ...
+
+    def find(self, name: str) -> Path | None:
+        """Give the path of an installed command."""
+        ...
+
+
+class BlockDevices(Protocol):
+    """Loop devices and what is on a block device."""
+
+    def attach_loop(self, backing: Path, *, read_only: bool = False) -> Path:
+        """Give the loop device of a file or device, attaching one if there is none."""
+        ...
+
+    def find_loops(self, backing: Path) -> tuple[Path, ...]:
+        """Find the loop devices of a backing file by device and inode (symlinked roots and deleted files too)."""
+        ...
+
+    def detach_loop(self, device: Path) -> None:
+        """Detach a loop device; detached is success."""
+        ...
+
+    def size(self, device: Path) -> int:
+        """Give the size of a block device in bytes."""
+        ...
+
+    def is_free(self, device: Path) -> bool:
+        """Say whether the device can be opened exclusively (O_EXCL); a missing device or none is free."""
+        ...
+
+    def refresh_size(self, device: Path) -> None:
+        """Let a loop device see that its backing file grew."""
+        ...
+
+
+class Ownership(Protocol):
+    """Giving a volume's files to the Pod's fsGroup."""
+
+    def apply(
+        self,
+        path: Path,
+        group: int,
+        *,
+        policy: str = "Always",
+        read_only: bool = False,
+        cancelled: Callable[[], bool] = ...,
+        progress: Callable[[str], None] = ...,
+    ) -> None:
+        """Set group and mode bits (behaviours §3.2), children first, root last; stops when cancelled.
+
+        Raises TransientError when cancelled, OperationError naming the path and the policy that would avoid it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """What the running kernel and machine can do; read once."""
+
+    boot_id: str
+    memory: int
+    tmpfs_noswap: bool = False
+    huge_page_sizes: tuple[int, ...] = ()
+    user_namespace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Everything a plugin may touch."""
+
+    paths: Paths
+    mounts: Mounts
+    files: Files
+    commands: Commands
+    block: BlockDevices
+    ownership: Ownership
+    kernel: Kernel
+    clock: Callable[[], float] = field(repr=False)

@@ -1,0 +1,74 @@
+"""Where everything lies below the root directory: kubelet's layout, and ours beside it. Pure.
+
+Source: `behaviours.md` §1, which is `pkg/kubelet/kubelet_getters.go` of kubelet 1.37.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from volmgr.model.names import escape
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The layout below `root`, which is absolute and has no symbolic link in it."""
+
+    root: Path
+
+    @property
+    def pods(self) -> Path:
+        """One directory per Pod UID."""
+        return self.root / "pods"
+
+    @property
+    def plugins(self) -> Path:
+        """Device mounts of each plugin."""
+        return self.root / "plugins"
+
+    @property
+    def state(self) -> Path:
+        """Our own records; kubelet ignores this directory."""
+        return self.root / "volmgr"
+
+    @property
+    def trash(self) -> Path:
+        """Large directories on their way out: renamed here, deleted in the background."""
+        return self.state / "trash"
+
+    def pod(self, uid: str) -> Path:
+        """Everything of one Pod."""
+        return self.pods / uid
+
+    def volumes(self, uid: str) -> Path:
+        """A Pod's file-system volumes, by escaped plugin name."""
+        return self.pods / uid / "volumes"
+
+    def volume(self, uid: str, plugin: str, spec_name: str) -> Path:
+        """One file-system volume of a Pod."""
+        return self.pods / uid / "volumes" / escape(plugin) / spec_name
+
+    def block_volumes(self, uid: str) -> Path:
+        """A Pod's block volumes, by escaped plugin name."""
+        return self.pods / uid / "volumeDevices"
+
+    def block_volume(self, uid: str, plugin: str, spec_name: str) -> Path:
+        """The symbolic link to the device of one block volume of a Pod."""
+        return self.pods / uid / "volumeDevices" / escape(plugin) / spec_name
+
+    def pod_plugin(self, uid: str, plugin: str, name: str) -> Path:
+        """What a plugin keeps for one volume of a Pod: its ready marker."""
+        return self.pods / uid / "plugins" / escape(plugin) / name
+
+    def subpaths(self, uid: str) -> Path:
+        """The bind targets of a Pod's subPaths."""
+        return self.pods / uid / "volume-subpaths"
+
+    def plugin(self, plugin: str) -> Path:
+        """A plugin's own directory; its name is not escaped."""
+        return self.root / "plugins" / plugin
+
+    def block_maps(self, plugin: str) -> Path:
+        """The global block maps of a plugin, one directory per volume."""
+        return self.root / "plugins" / plugin / "volumeDevices"

@@ -1,0 +1,61 @@
+"""Names that kubelet gives to volumes, and the rules for the names that people give.
+
+Source: `pkg/volume/util` of kubelet 1.37 (unique names, escaping) and the DNS label rules of the API.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_UID = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,126}[A-Za-z0-9])?", re.ASCII)
+_QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
+_SUBDOMAIN_LENGTH = 253
+_POD_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "pods.volmgr")
+
+
+def is_label(name: str) -> bool:
+    """Say whether `name` is a DNS label (at most 63 characters): names of Pod volumes and containers."""
+    return _LABEL.fullmatch(name) is not None
+
+
+def is_subdomain(name: str) -> bool:
+    """Say whether `name` is a DNS subdomain (at most 253 characters): names of Pods and other objects."""
+    return len(name) <= _SUBDOMAIN_LENGTH and _SUBDOMAIN.fullmatch(name) is not None
+
+
+def is_uid(uid: str) -> bool:
+    """Say whether `uid` can safely be a directory name."""
+    return _UID.fullmatch(uid) is not None
+
+
+def is_qualified(name: str) -> bool:
+    """Say whether `name` is a qualified name such as `kubernetes.io/nfs`."""
+    return _QUALIFIED.fullmatch(name) is not None
+
+
+def escape(plugin: str) -> str:
+    """Give a plugin name as a directory name: each `/` becomes `~`, nothing else is changed."""
+    return plugin.replace("/", "~")
+
+
+def unescape(directory: str) -> str:
+    """Give the plugin name of a directory name."""
+    return directory.replace("~", "/")
+
+
+def shared_volume_name(plugin: str, volume: str) -> str:
+    """Give the unique name of an attachable or device-mountable volume."""
+    return f"{plugin}/{volume}"
+
+
+def pod_volume_name(plugin: str, pod_uid: str, spec_name: str) -> str:
+    """Give the unique name of any other volume: it belongs to one Pod."""
+    return f"{plugin}/{pod_uid}-{spec_name}"
+
+
+def default_uid(namespace: str, name: str) -> str:
+    """Give the UID of a Pod whose manifest has none: always the same for one namespace and name."""
+    return str(uuid.uuid5(_POD_NAMESPACE, f"{namespace}/{name}"))

@@ -1,0 +1,130 @@
+"""The other Kubernetes objects, as far as volumes need them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from volmgr.model.meta import ObjectMeta, ObjectRef
+from volmgr.model.pod import Pod
+from volmgr.model.quantity import Quantity
+from volmgr.model.volume import PersistentVolume, VolumeMode
+
+_NO_TEXTS: Mapping[str, str] = MappingProxyType({})
+_NO_BYTES: Mapping[str, bytes] = MappingProxyType({})
+_NO_QUANTITIES: Mapping[str, Quantity] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistentVolumeClaim:
+    """A claim on storage."""
+
+    metadata: ObjectMeta
+    access_modes: tuple[str, ...] = ()
+    volume_name: str = ""
+    volume_mode: VolumeMode = VolumeMode.FILESYSTEM
+    storage_class_name: str | None = None
+    requests: Mapping[str, Quantity] = field(default_factory=lambda: _NO_QUANTITIES)
+    selector: Mapping[str, object] | None = None
+    phase: str = ""
+    status_capacity: Mapping[str, Quantity] = field(default_factory=lambda: _NO_QUANTITIES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigMap:
+    """Configuration by key."""
+
+    metadata: ObjectMeta
+    data: Mapping[str, str] = field(default_factory=lambda: _NO_TEXTS)
+    binary_data: Mapping[str, bytes] = field(default_factory=lambda: _NO_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """Secret bytes by key; never printed, logged or recorded."""
+
+    metadata: ObjectMeta
+    type: str = "Opaque"
+    data: Mapping[str, bytes] = field(default_factory=lambda: _NO_BYTES, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAccount:
+    """The identity a Pod runs under."""
+
+    metadata: ObjectMeta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageClass:
+    """How claims of one class are provisioned."""
+
+    metadata: ObjectMeta
+    provisioner: str = ""
+    parameters: Mapping[str, str] = field(default_factory=lambda: _NO_TEXTS)
+    reclaim_policy: str = "Delete"
+    mount_options: tuple[str, ...] = ()
+    allow_volume_expansion: bool = False
+    volume_binding_mode: str = "Immediate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRequest:
+    """A service account token that a CSI driver asks for."""
+
+    audience: str = ""
+    expiration_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CSIDriver:
+    """What a CSI driver says of itself to the cluster."""
+
+    metadata: ObjectMeta
+    attach_required: bool = True
+    pod_info_on_mount: bool = False
+    fs_group_policy: str = "ReadWriteOnceWithFSType"
+    volume_lifecycle_modes: tuple[str, ...] = ("Persistent",)
+    requires_republish: bool = False
+    se_linux_mount: bool = False
+    token_requests: tuple[TokenRequest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedVolume:
+    """One entry of a node's `status.volumesAttached`."""
+
+    name: str
+    device_path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """The node itself: labels for affinity, allocatable amounts, attached volumes."""
+
+    metadata: ObjectMeta
+    allocatable: Mapping[str, Quantity] = field(default_factory=lambda: _NO_QUANTITIES)
+    volumes_attached: tuple[AttachedVolume, ...] = ()
+    volumes_in_use: tuple[str, ...] = ()
+
+
+Object = (
+    Pod
+    | PersistentVolume
+    | PersistentVolumeClaim
+    | ConfigMap
+    | Secret
+    | ServiceAccount
+    | StorageClass
+    | CSIDriver
+    | Node
+)
+
+CLUSTER_WIDE = frozenset({"PersistentVolume", "StorageClass", "CSIDriver", "Node"})
+
+
+def ref_of(item: Object) -> ObjectRef:
+    """Name an object; cluster-wide kinds have an empty namespace."""
+    kind = type(item).__name__
+    return ObjectRef(kind, "" if kind in CLUSTER_WIDE else item.metadata.namespace, item.metadata.name)

@@ -1,0 +1,155 @@
+"""Pods, as far as their volumes need them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from volmgr.model.meta import ObjectMeta
+from volmgr.model.quantity import Quantity
+
+_NO_QUANTITIES: Mapping[str, Quantity] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeMount:
+    """A volume as one container sees it in its file tree."""
+
+    name: str
+    mount_path: str
+    read_only: bool = False
+    recursive_read_only: str = ""
+    sub_path: str = ""
+    sub_path_expr: str = ""
+    mount_propagation: str = "None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeDevice:
+    """A block volume as one container sees it."""
+
+    name: str
+    device_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceRequirements:
+    """Limits and requests by resource name (`memory`, `ephemeral-storage`, `hugepages-2Mi` …)."""
+
+    limits: Mapping[str, Quantity] = field(default_factory=lambda: _NO_QUANTITIES)
+    requests: Mapping[str, Quantity] = field(default_factory=lambda: _NO_QUANTITIES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SELinuxOptions:
+    """The parts of an SELinux label."""
+
+    user: str = ""
+    role: str = ""
+    type: str = ""
+    level: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityContext:
+    """Who a container runs as."""
+
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    privileged: bool = False
+    se_linux_options: SELinuxOptions | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSecurityContext:
+    """Who a Pod runs as, and which group its volumes belong to."""
+
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    fs_group: int | None = None
+    fs_group_change_policy: str = "Always"
+    supplemental_groups: tuple[int, ...] = ()
+    se_linux_options: SELinuxOptions | None = None
+    se_linux_change_policy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """One container; `restart_policy` of `Always` makes an init container a sidecar."""
+
+    name: str
+    image: str = ""
+    restart_policy: str = ""
+    volume_mounts: tuple[VolumeMount, ...] = ()
+    volume_devices: tuple[VolumeDevice, ...] = ()
+    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
+    security_context: SecurityContext = field(default_factory=SecurityContext)
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Say whether this init container keeps running beside the others."""
+        return self.restart_policy == "Always"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodVolume:
+    """One entry of `spec.volumes`: its name, the field that says its `type`, and that field's value, not yet typed."""
+
+    name: str
+    type: str = "emptyDir"
+    source: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSpec:
+    """What a Pod wants."""
+
+    volumes: tuple[PodVolume, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
+    security_context: PodSecurityContext = field(default_factory=PodSecurityContext)
+    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
+    overhead: Mapping[str, Quantity] = field(default_factory=lambda: _NO_QUANTITIES)
+    node_name: str = ""
+    service_account_name: str = "default"
+    restart_policy: str = "Always"
+    host_users: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodStatus:
+    """What is known of a Pod's run; of it, only the phase counts."""
+
+    phase: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A Pod; `metadata.uid` is its identity and never empty once it was accepted."""
+
+    metadata: ObjectMeta
+    spec: PodSpec
+    status: PodStatus = field(default_factory=PodStatus)
+
+    @property
+    def uid(self) -> str:
+        """The Pod's identity."""
+        return self.metadata.uid
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, as people write it."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def is_finished(self) -> bool:
+        """Say whether the Pod ended for good (phase Succeeded or Failed)."""
+        return self.status.phase in {"Succeeded", "Failed"}
+
+    def all_containers(self) -> Iterator[Container]:
+        """Give every container: init (sidecars too), main and ephemeral ones."""
+        yield from self.spec.init_containers
+        yield from self.spec.containers
+        yield from self.spec.ephemeral_containers

@@ -1,0 +1,540 @@
+"""The one module that a plugin author imports: the class to derive from, its requests, outcomes and errors.
+
+A volume type is a stateless class. Its *pure* methods (`volume_name`, `facets`, `references` …) say what one volume
+needs; its *operations* (`mount`, `unmount` …) do one thing, are idempotent, and return a value of their own type.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import pluggy
+
+from volmgr.errors import (
+    BusyError,
+    CommandError,
+    NotReconstructible,
+    OperationError,
+    PluginError,
+    SpecError,
+    TransientError,
+    UncertainError,
+)
+from volmgr.host.interface import FileInfo, FileSystem, Host, Identity, MountEntry
+from volmgr.model.meta import ObjectMeta, ObjectRef
+from volmgr.model.names import is_qualified, pod_volume_name
+from volmgr.model.objects import (
+    ConfigMap,
+    CSIDriver,
+    Node,
+    Object,
+    PersistentVolumeClaim,
+    Secret,
+    ServiceAccount,
+    StorageClass,
+)
+from volmgr.model.pod import Container, Pod
+from volmgr.model.quantity import Quantity
+from volmgr.model.volume import Applies, Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "API_VERSION",
+    "Applies",
+    "Attach",
+    "Attachable",
+    "Attached",
+    "BlockMappable",
+    "BusyError",
+    "CSIDriver",
+    "CommandError",
+    "ConfigMap",
+    "Container",
+    "Detach",
+    "Detached",
+    "DeviceMountable",
+    "DeviceMounted",
+    "DeviceUnmounted",
+    "Expand",
+    "Expandable",
+    "Expanded",
+    "Facets",
+    "FileInfo",
+    "FileSystem",
+    "Found",
+    "Handles",
+    "Host",
+    "Identity",
+    "Measurable",
+    "Measure",
+    "Measured",
+    "Mount",
+    "MountDevice",
+    "MountEntry",
+    "Mounted",
+    "Node",
+    "NotReconstructible",
+    "Object",
+    "ObjectMeta",
+    "ObjectRef",
+    "Objects",
+    "OperationError",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "PluginError",
+    "Pod",
+    "Quantity",
+    "Reconstructed",
+    "Reference",
+    "Secret",
+    "ServiceAccount",
+    "SpecError",
+    "StorageClass",
+    "TransientError",
+    "UncertainError",
+    "Unmount",
+    "UnmountDevice",
+    "Unmounted",
+    "VolumeMode",
+    "VolumePlugin",
+    "VolumeSpec",
+    "WaitForAttach",
+    "Where",
+    "hookimpl",
+]
+
+API_VERSION = 1
+"""The version of this module's promise; a class says with `api_version` which one it was written for."""
+
+hookimpl = pluggy.HookimplMarker("volmgr")
+
+S = TypeVar("S")
+
+
+class Where(str, Enum):
+    """Where a field that names a volume type may stand."""
+
+    POD = "pod"
+    PV = "pv"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Handles:
+    """One field of a Pod volume or PersistentVolume that a class serves.
+
+    With `driver`, only volumes whose `driver` has that value (fields `csi` and `flexVolume`). `source` is the
+    frozen dataclass that the field's value is read into.
+    """
+
+    field: str
+    driver: str | None = None
+    where: Where = Where.BOTH
+    source: type[Any] | None = None
+
+
+Objects = Mapping[ObjectRef, Object]
+"""The objects a volume refers to, as far as they exist."""
+
+_NO_OBJECTS: Objects = MappingProxyType({})
+
+
+def _never() -> bool:
+    return False
+
+
+def _silent(_text: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """What every request carries: `deadline` (seconds on the host's clock), `cancelled()` and `progress(text)`."""
+
+    deadline: float = float("inf")
+    cancelled: Callable[[], bool] = field(default=_never, repr=False, compare=False)
+    progress: Callable[[str], None] = field(default=_silent, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attach(_Request, Generic[S]):
+    """Make a volume's storage reachable from this node."""
+
+    spec: VolumeSpec[S]
+    volume: str
+    node_name: str = ""
+    objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitForAttach(_Request, Generic[S]):
+    """Wait until the device of an attached volume is there; `device_path` is what attaching said."""
+
+    spec: VolumeSpec[S]
+    volume: str
+    device_path: str = ""
+    objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detach(_Request):
+    """Give a volume's storage back; only names are known, since the daemon may have restarted."""
+
+    volume: str
+    device_path: str = ""
+    node_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountDevice(_Request, Generic[S]):
+    """Mount a volume once per node (`mode` FILESYSTEM) or set its device up (BLOCK)."""
+
+    spec: VolumeSpec[S]
+    volume: str
+    device_path: str
+    target: Path
+    """Where to mount: the global mount directory (`device_target` of the class), or the block map directory."""
+    mode: VolumeMode = VolumeMode.FILESYSTEM
+    options: tuple[str, ...] = ()
+    fs_group: int | None = None
+    selinux_label: str = ""
+    objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnmountDevice(_Request):
+    """Undo MountDevice; only names and paths are known."""
+
+    volume: str
+    device_path: str
+    target: Path
+    mode: VolumeMode = VolumeMode.FILESYSTEM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount(_Request, Generic[S]):
+    """Make a volume ready for one Pod at `target` (for BLOCK: say which device it is)."""
+
+    spec: VolumeSpec[S]
+    volume: str
+    pod: Pod
+    target: Path
+    mode: VolumeMode = VolumeMode.FILESYSTEM
+    device_path: str = ""
+    device_target: Path | None = None
+    options: tuple[str, ...] = ()
+    read_only: bool = False
+    fs_user: int | None = None
+    fs_group: int | None = None
+    fs_group_policy: str = "Always"
+    selinux_label: str = ""
+    size_limit: int = 0
+    """Bytes; 0 is no limit. The smallest limit that the Pod and the volume set on local storage."""
+    memory_limit: int = 0
+    """Bytes; 0 is no limit. The smallest of the Pod's memory limit and the node's allocatable memory."""
+    remount: bool = False
+    reconstructed: bool = False
+    node: Node | None = None
+    objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmount(_Request):
+    """Undo Mount for one Pod; only names and paths are known."""
+
+    volume: str
+    pod_uid: str
+    spec_name: str
+    target: Path
+    mode: VolumeMode = VolumeMode.FILESYSTEM
+    device_path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expand(_Request, Generic[S]):
+    """Let a mounted volume use a larger size; sizes in bytes."""
+
+    spec: VolumeSpec[S]
+    volume: str
+    device_path: str
+    device_target: Path | None
+    target: Path | None
+    mode: VolumeMode
+    old_size: int
+    new_size: int
+    objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found(_Request):
+    """A volume's directory (or block link) found on disk at start, with what our own record says, if any."""
+
+    pod_uid: str
+    plugin: str
+    spec_name: str
+    path: Path
+    mode: VolumeMode = VolumeMode.FILESYSTEM
+    record: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure(_Request):
+    """Say how much one Pod's volume uses."""
+
+    volume: str
+    pod_uid: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """The storage is reachable, by `device_path` if it has one."""
+
+    device_path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detached:
+    """The storage is given back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMounted:
+    """The volume is mounted (or its device set up) on the node."""
+
+    device_path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceUnmounted:
+    """The node's mount of the volume is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mounted:
+    """The volume is ready for the Pod; `path` is where, if not at the request's target; `device_path` for BLOCK."""
+
+    path: Path | None = None
+    device_path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmounted:
+    """The Pod's volume is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expanded:
+    """The volume has `size` bytes now."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconstructed(Generic[S]):
+    """What a directory on disk says of its volume; `spec.reconstructed` is set by the core."""
+
+    spec: VolumeSpec[S]
+    device_path: str = ""
+    selinux_label: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Bytes and inodes of a volume."""
+
+    capacity: int
+    available: int
+    used: int
+    inodes: int = 0
+    inodes_free: int = 0
+    inodes_used: int = 0
+
+
+class VolumePlugin(Generic[S]):
+    """A volume type. Derive from it (and from the mixins), and name the class in the entry-point group `volmgr.plugins`.
+
+    Objects hold no state about volumes: what `unmount` needs is on disk, since the daemon may have restarted.
+    """
+
+    name: ClassVar[str]
+    handles: ClassVar[tuple[Handles, ...]]
+    supports_mount_options: ClassVar[bool] = False
+    api_version: ClassVar[int] = API_VERSION
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        """Refuse a class whose public methods are no part of the plugin interface, or whose name is not qualified."""
+        super().__init_subclass__(**kwargs)
+        _check_class(cls)
+
+    def volume_name(self, spec: VolumeSpec[S]) -> str:
+        """Give the identity of the storage behind a volume (kubelet's GetVolumeName); pure."""
+        return spec.name
+
+    def unique_name(self, spec: VolumeSpec[S], pod_uid: str) -> str:
+        """Give the unique name of a volume that is neither attachable nor device-mountable; pure."""
+        return pod_volume_name(self.name, pod_uid, spec.name)
+
+    def facets(self, spec: VolumeSpec[S], objects: Objects) -> Facets:
+        """Say what this one volume needs; pure."""
+        del spec, objects
+        return Facets(
+            attach=isinstance(self, Attachable),
+            device=isinstance(self, DeviceMountable),
+            block=isinstance(self, BlockMappable),
+            expand=isinstance(self, Expandable),
+        )
+
+    def references(self, spec: VolumeSpec[S], pod: Pod) -> tuple[Reference, ...]:
+        """Name the objects that this volume needs; the core hands them over in each request; pure."""
+        del spec, pod
+        return ()
+
+    def refresh_at(self, spec: VolumeSpec[S], mounted_at: float) -> float | None:
+        """Say when a mounted volume is due again (seconds of Unix time), or None; pure."""
+        del spec, mounted_at
+
+    def endpoint(self, spec: VolumeSpec[S]) -> str:
+        """Name whose failure is shared (server, portal, driver); empty: nobody's; pure."""
+        del spec
+        return ""
+
+    def exclusive(self, spec: VolumeSpec[S]) -> tuple[str, ...]:
+        """Name what no two operations may use at once (an IQN, a multipath map); pure."""
+        del spec
+        return ()
+
+    def mount(self, request: Mount[S], host: Host) -> Mounted:
+        """Make the volume ready for one Pod; called again it changes nothing."""
+        raise NotImplementedError
+
+    def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        """Take one Pod's volume away; called again it changes nothing."""
+        raise NotImplementedError
+
+    def reconstruct(self, found: Found, host: Host) -> Reconstructed[S]:
+        """Rebuild a volume from what is on disk; raises NotReconstructible."""
+        del host
+        message = f"{self.name}: {found.path} does not say which volume it is"
+        raise NotReconstructible(message)
+
+
+class Attachable(Generic[S]):
+    """A type whose volumes are attached to the node first."""
+
+    def attach(self, request: Attach[S], host: Host) -> Attached:
+        """Make the storage reachable from this node."""
+        raise NotImplementedError
+
+    def wait_for_attach(self, request: WaitForAttach[S], host: Host) -> Attached:
+        """Wait for the device and give its path."""
+        raise NotImplementedError
+
+    def detach(self, request: Detach, host: Host) -> Detached:
+        """Give the storage back."""
+        raise NotImplementedError
+
+
+class DeviceMountable(Generic[S]):
+    """A type that mounts once per node, and then for each Pod."""
+
+    def device_target(self, spec: VolumeSpec[S], host: Host) -> Path:
+        """Give the directory of the node's mount (kubelet's GetDeviceMountPath); pure."""
+        raise NotImplementedError
+
+    def mount_device(self, request: MountDevice[S], host: Host) -> DeviceMounted:
+        """Mount the volume once for the node, or set its device up (BLOCK)."""
+        raise NotImplementedError
+
+    def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
+        """Take the node's mount away."""
+        raise NotImplementedError
+
+
+class BlockMappable:
+    """A type whose volumes may be handed over as devices (`volumeMode: Block`)."""
+
+
+class Expandable(Generic[S]):
+    """A type whose mounted volumes can grow."""
+
+    def expand(self, request: Expand[S], host: Host) -> Expanded:
+        """Let the volume use its new size."""
+        raise NotImplementedError
+
+
+class Measurable:
+    """A type that can say how much a volume uses."""
+
+    def measure(self, request: Measure, host: Host) -> Measured:
+        """Measure one Pod's volume."""
+        raise NotImplementedError
+
+
+OPERATIONS = (
+    "attach",
+    "wait_for_attach",
+    "detach",
+    "mount_device",
+    "unmount_device",
+    "mount",
+    "unmount",
+    "expand",
+    "reconstruct",
+    "measure",
+)
+"""Names of the operations: method `mount` is the implementation of the hook `volmgr_mount`."""
+
+_INTERFACE: tuple[type, ...] = (VolumePlugin, Attachable, DeviceMountable, BlockMappable, Expandable, Measurable)
+_METHODS = {
+    name: member
+    for part in _INTERFACE
+    for name, member in vars(part).items()
+    if inspect.isfunction(member) and not name.startswith("_")
+}
+
+
+def _check_class(cls: type[VolumePlugin[Any]]) -> None:
+    name = cls.__dict__.get("name")
+    if name is not None and not is_qualified(name):
+        message = f"{cls.__qualname__}.name {name!r} is not a qualified name; write one such as example.com/disk"
+        raise PluginError(message)
+    for method, function in _public_functions(cls):
+        base = _METHODS.get(method)
+        if base is None:
+            near = difflib.get_close_matches(method, _METHODS, n=1)
+            hint = f"did you mean {near[0]}()?" if near else "give it a leading underscore"
+            message = f"{cls.__qualname__}.{method}() is no part of the plugin interface; {hint}"
+            raise PluginError(message)
+        expected, given = list(inspect.signature(base).parameters), list(inspect.signature(function).parameters)
+        if given != expected:
+            message = f"{cls.__qualname__}.{method}({', '.join(given)}) must have the parameters ({', '.join(expected)})"
+            raise PluginError(message)
+        _check_ability(cls, method)
+
+
+def _public_functions(cls: type) -> Iterable[tuple[str, Callable[..., object]]]:
+    for name, member in vars(cls).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(member, (staticmethod, classmethod, property)):
+            message = f"{cls.__qualname__}.{name} must be a plain method"
+            raise PluginError(message)
+        if inspect.isfunction(member):
+            yield name, member
+
+
+def _check_ability(cls: type, method: str) -> None:
+    owner = next(part for part in _INTERFACE if method in vars(part))
+    if not issubclass(cls, owner):
+        message = f"{cls.__qualname__}.{method}() belongs to {owner.__name__}; derive the class from it too"
+        raise PluginError(message)
