@@ -1,0 +1,63 @@
+"""What is written ahead and read back: small versioned JSON files below `ROOT/volmgr/`.
+
+Never secret data nor hashes of it. A damaged or newer record reads as None: the caller falls back to what kubelet's
+own files and the mount table say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from volmgr.host.interface import Files
+
+VERSION = 1
+"""The format of our records; a higher one was written by a newer volmgr and is left alone."""
+
+LIMIT = 16 << 20
+"""Bytes; no record is longer (a manifest is at most 10 MiB)."""
+
+
+def encode(kind: str, body: Mapping[str, object]) -> bytes:
+    """Give the bytes of a record of this kind."""
+    return msgspec.json.encode({"kind": kind, "version": VERSION, **body}) + b"\n"
+
+
+def decode(kind: str, data: bytes | None) -> dict[str, object] | None:
+    """Give a record's body; None when it is missing, damaged, of another kind or newer than this code."""
+    if not data:
+        return None
+    try:
+        body: object = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return None
+    if not isinstance(body, dict) or body.get("kind") != kind:
+        return None
+    version = body.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        return None
+    return {str(key): value for key, value in body.items() if key not in {"kind", "version"}}
+
+
+def write(files: Files, path: Path, kind: str, body: Mapping[str, object], *, durable: bool = False) -> None:
+    """Write a record at once; `durable` survives a power cut."""
+    files.ensure_directory(path.parent, 0o700, parents_mode=0o700)
+    files.write(path, encode(kind, body), 0o600, durable=durable)
+
+
+def read(files: Files, path: Path, kind: str) -> dict[str, object] | None:
+    """Read a record back; None as in `decode`."""
+    return decode(kind, files.read(path, LIMIT))
+
+
+def file_name(name: str) -> str:
+    """Give a file name for any unique name: readable when short and safe, else shortened with a digest."""
+    safe = "".join(c if c.isascii() and (c.isalnum() or c in "-._") else "~" for c in name)
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{safe[-120:].lstrip('.')}.{digest}.json"

@@ -1,0 +1,1 @@
+"""Where Pods and objects come from, and what is remembered of them."""

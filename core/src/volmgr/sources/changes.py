@@ -1,0 +1,70 @@
+"""What a source tells the reconciler: small values, sent in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from volmgr.errors import ManifestError
+from volmgr.model.meta import ObjectRef
+from volmgr.model.objects import Object
+from volmgr.model.pod import Pod
+
+
+class Standing(str, Enum):
+    """Where an accepted Pod stands."""
+
+    PRESENT = "present"
+    LEAVING = "leaving"
+
+
+@dataclass(frozen=True, slots=True)
+class PodAccepted:
+    """A Pod is there, new or changed; its record is on disk. `origin` is the file, or `api`."""
+
+    pod: Pod
+    source: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodLeft:
+    """A Pod has left its source; its record says so. It is forgotten when its last mount is gone."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChanged:
+    """Another object is there, new or changed; `revision` differs whenever its content may differ."""
+
+    item: Object
+    revision: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectLeft:
+    """Another object is gone from its source."""
+
+    ref: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """Whether a source was read whole once; `problem` says why it is not ready."""
+
+    source: str
+    ready: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Complaints:
+    """What is wrong with one file now (empty: nothing any more)."""
+
+    origin: str
+    errors: tuple[ManifestError, ...]
+
+
+Change = PodAccepted | PodLeft | ObjectChanged | ObjectLeft | SourceState | Complaints
