@@ -1,7 +1,7 @@
 """Fill a virtual environment from uv.lock: every pinned package by hash, then the workspace's own, editable.
 
-Run by a bare Python with pip; needs nothing else. Packages come from whatever index pip and uv are configured for:
-uv.lock pins names, versions and hashes and names no host (docs/decisions/0001).
+Run by a bare Python with pip; needs nothing else. Packages come from whatever index pip and uv are configured
+for: uv.lock pins names, versions and hashes and names no host (docs/decisions/0001).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def fill(venv: Path) -> None:
         uv, "export", "--quiet", "--frozen", "--all-packages", "--all-extras", "--no-emit-workspace",
         "--no-header", "--no-annotate", "--python", python, "--output-file", pins,
     )  # fmt: skip
-    # Byte-compiled, whatever PYTHONDONTWRITEBYTECODE says: without .pyc files imports take three times as long.
+    # Compiled, whatever PYTHONDONTWRITEBYTECODE says: without .pyc files imports are three times slower.
     install = ("--quiet", "--compile-bytecode", "--python", python)
     run(uv, "pip", "sync", *install, "--require-hashes", pins)
     members = [ROOT / "core", *sorted(p.parent for p in ROOT.glob("plugins/*/pyproject.toml"))]

@@ -1,7 +1,7 @@
 """Make, or with --check verify, a uv.lock that names no registry host (docs/decisions/0001).
 
-`uv lock` writes the address of the index and of each file; they are replaced by reserved names that resolve nowhere,
-and put back, in a temporary copy of the workspace, for uv to reuse the pins or to check them.
+`uv lock` writes the address of the index and of each file. They are replaced by reserved names that resolve
+nowhere, and put back, in a temporary copy of the workspace, for uv to reuse the pins or to check them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ def with_hosts(lock: str) -> str:
 
 def copy_of_workspace(into: Path) -> Path:
     """Copy what `uv lock` reads, the lock with its hosts in place, and return the copy's uv.lock."""
-    for pyproject in (ROOT / "pyproject.toml", ROOT / "core/pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")):
+    for pyproject in (
+        ROOT / "pyproject.toml",
+        ROOT / "core/pyproject.toml",
+        *ROOT.glob("plugins/*/pyproject.toml"),
+    ):
         copy = into / pyproject.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(pyproject, copy)
