@@ -66,7 +66,10 @@ demo: venv ## the product at work, in under a minute
 bench: venv ## the numbers of docs/performance.md
 	$(PY) -m tests.bench
 
-lock: venv ## uv.lock from the pyproject files; UPGRADE=1 for newer versions, too
+# Not `venv`: that fills the environment from the lock that is about to be made.
+.venv/bin/uv:
+	$(MAKE) venv
+lock: .venv/bin/uv ## uv.lock from the pyproject files; UPGRADE=1 for newer versions, too
 	$(PY) scripts/lock.py $(if $(UPGRADE),--upgrade)
 
 clean: ## what make made
