@@ -1,0 +1,146 @@
+"""Which operations may run now: exclusion by key, and back-off. Pure: the caller brings the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from volmgr.operations import Operation, Verb
+
+if TYPE_CHECKING:
+    from volmgr.model.volume import Facets
+
+BACKOFF_INITIAL = 0.5
+"""Seconds; kubelet's initialDurationBeforeRetry (pkg/util/goroutinemap/exponentialbackoff)."""
+BACKOFF_MAX = 122.0
+"""Seconds; kubelet's maxDurationBeforeRetry, 2 min 2 s."""
+
+EVERYBODY = ""
+"""The Pod key of an operation on the volume as a whole: it conflicts with every holder of that volume."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """When a failed operation may be tried again; `until` and `since` are the caller's time in seconds."""
+
+    delay: float
+    until: float
+    since: float
+    attempts: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a running operation holds."""
+
+    volume: str
+    pod_uid: str
+    exclusive: tuple[str, ...] = ()
+
+
+
+
+def holds_of(operation: Operation, facets: Facets | None, exclusive: tuple[str, ...] = ()) -> Held:
+    """Say what an operation needs for itself (behaviours §2.7).
+
+    (volume, pod): unmounts, and mounts of volumes that are neither attachable nor device-mountable; all other
+    operations need the whole volume.
+    """
+    alone = operation.verb is Verb.UNMOUNT or (
+        operation.verb is Verb.MOUNT and facets is not None and not facets.attach and not facets.device
+    )
+    return Held(operation.volume, operation.pod_uid if alone else EVERYBODY, exclusive)
+
+
+class Admission:
+    """Who holds what, and what is backed off. Owned by the reconciler."""
+
+    def __init__(self, initial: float = BACKOFF_INITIAL, maximum: float = BACKOFF_MAX) -> None:
+        """Start with nothing held; `initial` and `maximum` are the back-off's bounds in seconds."""
+        self._initial = initial
+        self._maximum = maximum
+        self._volumes: dict[str, set[str]] = {}
+        self._exclusive: dict[str, str] = {}
+        self._waiting: dict[str, set[str]] = {}
+        self._backoffs: dict[tuple[str, str], dict[Verb, Backoff]] = {}
+
+    def __len__(self) -> int:
+        """Count the running operations."""
+        return sum(len(pods) for pods in self._volumes.values())
+
+    def try_hold(self, held: Held) -> bool:
+        """Take what an operation needs; False (and nothing taken) when somebody holds part of it.
+
+        A volume refused for an `exclusive` key is given back by `release` of its holder.
+        """
+        holders = self._volumes.get(held.volume)
+        if holders and (held.pod_uid in holders or EVERYBODY in holders or held.pod_uid == EVERYBODY):
+            return False
+        taken = [key for key in held.exclusive if key in self._exclusive]
+        if taken:
+            for key in taken:
+                self._waiting.setdefault(key, set()).add(held.volume)
+            return False
+        self._volumes.setdefault(held.volume, set()).add(held.pod_uid)
+        for key in held.exclusive:
+            self._exclusive[key] = held.volume
+        return True
+
+    def release(self, held: Held) -> tuple[str, ...]:
+        """Give back what an operation held; gives the volumes that are to be looked at again."""
+        holders = self._volumes[held.volume]
+        holders.discard(held.pod_uid)
+        if not holders:
+            del self._volumes[held.volume]
+        again = {held.volume}
+        for key in held.exclusive:
+            self._exclusive.pop(key, None)
+            again |= self._waiting.pop(key, set())
+        return tuple(sorted(again))
+
+    def is_held(self, volume: str) -> bool:
+        """Say whether any operation of a volume runs."""
+        return volume in self._volumes
+
+    def backoff(self, operation: Operation) -> Backoff | None:
+        """Give the back-off of an operation, over or not."""
+        return self._backoffs.get((operation.volume, operation.pod_uid), {}).get(operation.verb)
+
+    def backoffs(self, volume: str, pod_uid: str) -> tuple[tuple[Verb, Backoff], ...]:
+        """Give all back-offs of a volume's Pod (or, with an empty UID, of the volume as a whole)."""
+        return tuple(self._backoffs.get((volume, pod_uid), {}).items())
+
+    def turn(self, operation: Operation) -> None:
+        """Drop back-offs of the other direction: that Pod's (or device's) direction has reversed."""
+        slot = self._backoffs.get((operation.volume, operation.pod_uid))
+        if slot:
+            for verb in [verb for verb in slot if verb.is_making != operation.verb.is_making]:
+                del slot[verb]
+
+    def failed(self, operation: Operation, error: str, now: float) -> Backoff:
+        """Note a failure and give when to try again: 500 ms, doubled each time up to 2 min 2 s."""
+        slot = self._backoffs.setdefault((operation.volume, operation.pod_uid), {})
+        old = slot.get(operation.verb)
+        delay = min(old.delay * 2, self._maximum) if old else self._initial
+        new = Backoff(delay, now + delay, old.since if old else now, (old.attempts if old else 0) + 1, error)
+        slot[operation.verb] = new
+        return new
+
+    def forget(self, volume: str, pod_uid: str, verb: Verb | None = None) -> bool:
+        """Drop back-offs: the operation was done, its spec changed, or what it waited for appeared."""
+        slot = self._backoffs.get((volume, pod_uid))
+        if slot is None:
+            return False
+        if verb is None:
+            slot.clear()
+        else:
+            slot.pop(verb, None)
+        if not slot:
+            del self._backoffs[(volume, pod_uid)]
+        return True
+
+
+Clock = Callable[[], float]
+"""Seconds that never go back."""

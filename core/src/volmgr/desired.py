@@ -1,0 +1,138 @@
+"""DesiredStateOfWorld: which volumes the accepted Pods need. Entries are frozen; only the reconciler changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from volmgr.model.meta import ObjectRef
+from volmgr.model.pod import Pod
+from volmgr.model.volume import Facets, Reference, VolumeSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_NO_MOUNTS: Mapping[str, DesiredMount] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredMount:
+    """One Pod's wish for a volume.
+
+    `outer_names` are the Pod's own names for it (two for a claim that is listed twice). `revision` changes with
+    every object that it refers to; `source_key` with its source. `missing` are objects it cannot do without.
+    Sizes are bytes; 0 is none.
+    """
+
+    pod: Pod
+    spec: VolumeSpec[Any]
+    outer_names: tuple[str, ...]
+    references: tuple[Reference, ...] = ()
+    missing: tuple[ObjectRef, ...] = ()
+    revision: str = ""
+    source_key: str = ""
+    size_limit: int = 0
+    memory_limit: int = 0
+    selinux_label: str = ""
+    keep_only: bool = False
+    """The Pod is terminating: what is mounted stays, nothing is mounted for it any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredVolume:
+    """One volume that at least one Pod wants."""
+
+    name: str
+    plugin: str
+    spec: VolumeSpec[Any]
+    facets: Facets
+    mounts: Mapping[str, DesiredMount] = field(default_factory=lambda: _NO_MOUNTS)
+    reported_in_use: bool = False
+    size: int = 0
+    selinux_label: str = ""
+    endpoint: str = ""
+    exclusive: tuple[str, ...] = ()
+
+
+class DesiredStateOfWorld:
+    """All desired volumes, by unique name, with an index by Pod."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._volumes: dict[str, DesiredVolume] = {}
+        self._by_pod: dict[str, set[str]] = {}
+
+    def __len__(self) -> int:
+        """Count the volumes."""
+        return len(self._volumes)
+
+    def __iter__(self) -> Iterator[DesiredVolume]:
+        """Give every volume."""
+        return iter(self._volumes.values())
+
+    def get(self, name: str) -> DesiredVolume | None:
+        """Give one volume by its unique name."""
+        return self._volumes.get(name)
+
+    def of_pod(self, uid: str) -> tuple[DesiredVolume, ...]:
+        """Give the volumes that a Pod wants."""
+        return tuple(self._volumes[name] for name in sorted(self._by_pod.get(uid, ())))
+
+    def add(self, volume: DesiredVolume, mount: DesiredMount) -> bool:
+        """Add or replace one Pod's wish for a volume; True when that changed anything.
+
+        The size and the handshake of a volume that exists are kept where the new ones say nothing.
+        """
+        uid = mount.pod.uid
+        old = self._volumes.get(volume.name)
+        if old is not None:
+            if old.mounts.get(uid) == mount and (not volume.size or volume.size == old.size):
+                return False
+            volume = replace(
+                volume,
+                reported_in_use=old.reported_in_use,
+                size=volume.size or old.size,
+                selinux_label=old.selinux_label or volume.selinux_label,
+            )
+        mounts = {**(old.mounts if old else {}), uid: mount}
+        self._volumes[volume.name] = replace(volume, mounts=MappingProxyType(mounts))
+        self._by_pod.setdefault(uid, set()).add(volume.name)
+        return True
+
+    def remove(self, name: str, uid: str) -> None:
+        """Take one Pod's wish away; the last one takes the volume with it."""
+        volume = self._volumes.get(name)
+        if volume is None or uid not in volume.mounts:
+            return
+        mounts = {key: value for key, value in volume.mounts.items() if key != uid}
+        if mounts:
+            self._volumes[name] = replace(volume, mounts=MappingProxyType(mounts))
+        else:
+            del self._volumes[name]
+        names = self._by_pod[uid]
+        names.discard(name)
+        if not names:
+            del self._by_pod[uid]
+
+    def remove_pod(self, uid: str) -> tuple[str, ...]:
+        """Take all wishes of a Pod away; gives the names of the volumes it touched."""
+        names = tuple(sorted(self._by_pod.get(uid, ())))
+        for name in names:
+            self.remove(name, uid)
+        return names
+
+    def report_in_use(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Take the node status' volumesInUse as the truth: others are reset; gives the names that changed."""
+        reported = set(names)
+        changed = [v.name for v in self._volumes.values() if v.reported_in_use != (v.name in reported)]
+        for name in changed:
+            self._volumes[name] = replace(self._volumes[name], reported_in_use=name in reported)
+        return tuple(changed)
+
+    def set_attachable(self, name: str, *, attach: bool) -> None:
+        """Flip whether a volume is attached first (its driver may have changed its mind)."""
+        volume = self._volumes.get(name)
+        if volume is not None:
+            self._volumes[name] = replace(volume, facets=replace(volume.facets, attach=attach))

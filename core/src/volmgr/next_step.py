@@ -1,0 +1,220 @@
+"""next_step(): desired and actual state of one volume in, the operations that are due out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from volmgr.model.pod import Pod
+from volmgr.model.volume import Attachable, Facets, Presence
+from volmgr.operations import Operation, Verb
+
+if TYPE_CHECKING:
+    from volmgr.actual import ActualVolume, PodMount
+    from volmgr.desired import DesiredMount, DesiredVolume
+
+RWOP = ("ReadWriteOncePod",)
+CLAIM_FIELDS = frozenset({"persistentVolumeClaim", "ephemeral"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """What must be known before anything is taken away or attached.
+
+    `unmount`: every source was read whole once (and, with a node status, that too). `living`: the accepted Pods
+    that have not left, by UID; nothing of theirs is taken away. `controller_attach`: somebody else attaches, and
+    the node status says what is (`attached`: unique name to device path). `now` is Unix time in seconds.
+    """
+
+    unmount: bool = False
+    living: Mapping[str, Pod] = field(default_factory=lambda: MappingProxyType({}))
+    controller_attach: bool = False
+    attached: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    read_only: bool = False
+    """The root directory is not adopted: nothing may be changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a desired mount has no operation now."""
+
+    pod_uid: str
+    what: str
+
+
+def next_step(
+    desired: DesiredVolume | None, actual: ActualVolume | None, readiness: Readiness
+) -> tuple[Operation, ...]:
+    """Give every operation of one volume that is due, in order: unmounts, then mounts, then device clean-up."""
+    if readiness.read_only:
+        return ()
+    unmounts = tuple(_unmounts(desired, actual, readiness)) if readiness.unmount else ()
+    makings = tuple(_makings(desired, actual, readiness)) if desired is not None else ()
+    cleanup = tuple(_cleanup(desired, actual, readiness)) if readiness.unmount and actual is not None else ()
+    return (*unmounts, *makings, *cleanup)
+
+
+def plan(
+    desired: Iterable[DesiredVolume], actual: Iterable[ActualVolume], readiness: Readiness
+) -> tuple[Operation, ...]:
+    """Give next_step() of all volumes, unmounts first."""
+    wanted = {volume.name: volume for volume in desired}
+    there = {volume.name: volume for volume in actual}
+    operations = [
+        operation
+        for name in sorted({*wanted, *there})
+        for operation in next_step(wanted.get(name), there.get(name), readiness)
+    ]
+    return tuple(sorted(operations, key=lambda operation: operation.verb.is_making))
+
+
+def blocked(desired: DesiredVolume, actual: ActualVolume | None, readiness: Readiness) -> tuple[Waiting, ...]:
+    """Say what each Pod of a volume waits for when nothing can be done for it now."""
+    found: list[Waiting] = []
+    for uid, mount in sorted(desired.mounts.items()):
+        state = actual.mounts[uid].state if actual and uid in actual.mounts else Presence.NO
+        if state is Presence.YES or mount.keep_only:
+            continue
+        reason = _hindrance(desired, mount, actual, readiness)
+        if reason:
+            found.append(Waiting(uid, reason))
+    return tuple(found)
+
+
+def source_changed(desired: DesiredMount, mounted: PodMount) -> bool:
+    """Say whether a Pod that returned declares another source than what is mounted (claims never count)."""
+    known = bool(desired.source_key and mounted.source_key)
+    return known and mounted.inline and desired.source_key != mounted.source_key
+
+
+def _unmounts(
+    desired: DesiredVolume | None, actual: ActualVolume | None, readiness: Readiness
+) -> Iterable[Operation]:
+    if actual is None:
+        return
+    for uid, mount in sorted(actual.mounts.items()):
+        wanted = desired.mounts.get(uid) if desired else None
+        if wanted is not None and not source_changed(wanted, mount):
+            continue
+        if wanted is None and _still_declared(readiness.living.get(uid), mount):
+            continue
+        if wanted is not None:
+            reason = "the Pod returned with another source for it"
+        elif uid in readiness.living:
+            reason = "the Pod no longer declares it"
+        else:
+            reason = "its Pod has left"
+        yield Operation(Verb.UNMOUNT, actual.name, uid, reason)
+
+
+def _still_declared(pod: Pod | None, mount: PodMount) -> bool:
+    """Say whether a living Pod may still want a mount that could not be resolved this time."""
+    if pod is None:
+        return False
+    if mount.inline:
+        return any(volume.name == mount.spec_name for volume in pod.spec.volumes)
+    return any(volume.type in CLAIM_FIELDS for volume in pod.spec.volumes)
+
+
+def _makings(
+    desired: DesiredVolume, actual: ActualVolume | None, readiness: Readiness
+) -> Iterable[Operation]:
+    waiting = [
+        (uid, mount, reason)
+        for uid, mount in sorted(desired.mounts.items())
+        if (reason := _mount_reason(desired, mount, actual)) and not _hindrance(desired, mount, actual, readiness)
+    ]
+    first = _volume_step(desired, actual, readiness, needed=bool(waiting))
+    if first is not None:
+        yield first
+        return
+    for uid, _mount, reason in waiting:
+        yield Operation(Verb.MOUNT, desired.name, uid, reason)
+    if actual is not None and _must_expand(desired, actual):
+        yield Operation(Verb.EXPAND, desired.name, "", f"it has {actual.size} bytes of {desired.size}")
+
+
+def _volume_step(
+    desired: DesiredVolume, actual: ActualVolume | None, readiness: Readiness, *, needed: bool
+) -> Operation | None:
+    """Give what has to come before any Pod's mount."""
+    facets = desired.facets
+    attached = actual.attached if actual else Presence.NO
+    device = actual.device if actual else Presence.NO
+    if not needed:
+        return None
+    if facets.attach:
+        if attached is not Presence.YES:
+            verb = Verb.VERIFY_ATTACHED if readiness.controller_attach else Verb.ATTACH
+            return Operation(verb, desired.name, "", f"attachment: {attached.value}")
+        if actual is not None and not actual.device_ready:
+            return Operation(Verb.WAIT_FOR_ATTACH, desired.name, "", "its device must be there")
+    if _has_device(facets) and device is not Presence.YES:
+        return Operation(Verb.MOUNT_DEVICE, desired.name, "", f"device mount: {device.value}")
+    return None
+
+
+def _has_device(facets: Facets) -> bool:
+    return facets.device
+
+
+def _mount_reason(desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume | None) -> str:
+    """Say why a mount is due; empty when it is not."""
+    mounted = actual.mounts.get(mount.pod.uid) if actual else None
+    if mount.keep_only:
+        return ""
+    if mounted is None:
+        return "the Pod wants it"
+    if source_changed(mount, mounted):
+        return ""
+    if mounted.state is not Presence.YES:
+        return f"its mount is uncertain ({mounted.cause.value})"
+    if desired.facets.remount and mounted.revision != mount.revision:
+        return "what it refers to has changed"
+    return ""
+
+
+def _hindrance(
+    desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume | None, readiness: Readiness
+) -> str:
+    """Say what a mount waits for; empty when nothing stands in its way."""
+    if mount.missing:
+        return "waits for " + ", ".join(str(ref) for ref in mount.missing)
+    if mount.spec.access_modes == RWOP and actual is not None and any(uid != mount.pod.uid for uid in actual.mounts):
+        return "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
+    if not desired.facets.attach or not readiness.controller_attach:
+        return ""
+    if actual is not None and actual.attached is Presence.YES:
+        return ""
+    if not desired.reported_in_use:
+        return "waits until the node status reports the volume in use"
+    if desired.name not in readiness.attached:
+        return f"volume {desired.name} is not yet in node's status"
+    return ""
+
+
+def _must_expand(desired: DesiredVolume, actual: ActualVolume) -> bool:
+    grows = desired.facets.expand and 0 < actual.size < desired.size
+    writable = any(not mount.spec.read_only for mount in desired.mounts.values())
+    mounted = any(mount.state is Presence.YES for mount in actual.mounts.values())
+    return grows and writable and mounted
+
+
+def _cleanup(
+    desired: DesiredVolume | None, actual: ActualVolume, readiness: Readiness
+) -> Iterable[Operation]:
+    if actual.mounts or (desired is not None and not _label_conflicts(desired, actual)):
+        return
+    if actual.device is not Presence.NO:
+        yield Operation(Verb.UNMOUNT_DEVICE, actual.name, "", "no Pod uses it any more")
+    elif actual.attached is not Presence.NO and actual.attachable is not Attachable.UNKNOWN:
+        if actual.attachable is Attachable.NO:
+            return
+        if not readiness.controller_attach:
+            yield Operation(Verb.DETACH, actual.name, "", "no Pod uses it any more")
+
+
+def _label_conflicts(desired: DesiredVolume, actual: ActualVolume) -> bool:
+    return bool(actual.device_label) and desired.selinux_label != actual.device_label

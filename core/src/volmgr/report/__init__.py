@@ -1,0 +1,1 @@
+"""What people are told: why a Pod waits, events, metrics, what lies around."""

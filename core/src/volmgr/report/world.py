@@ -1,0 +1,134 @@
+"""Everything that the reconciler owns, as queries see it: a query runs between two events, on its thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from volmgr.actual import ActualStateOfWorld
+from volmgr.admission import Admission
+from volmgr.desired import DesiredStateOfWorld
+from volmgr.errors import ManifestError
+from volmgr.host.paths import Paths
+from volmgr.model.meta import ObjectRef
+from volmgr.model.objects import Node, Object
+from volmgr.model.pod import Pod
+from volmgr.next_step import Readiness
+from volmgr.operations import Operation
+from volmgr.plugins import Plugins
+from volmgr.report.events import EventLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+POD_ERROR_LIMIT = 10
+"""Errors kept per Pod; kubelet's maxPodErrors (desired_state_of_world.go)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Somebody says that containers of a Pod still run: a process (pid, start time in clock ticks) or a hook."""
+
+    id: str
+    pod_uid: str
+    pid: int = 0
+    start_time: int = 0
+    boot_id: str = ""
+    who: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class PodEntry:
+    """One accepted Pod. `leaving`: its source no longer has it; `errors` are the populator's, newest last."""
+
+    pod: Pod
+    source: str
+    origin: str
+    since: float
+    leaving: bool = False
+    errors: dict[str, str] = field(default_factory=dict[str, str])
+    """What could not be resolved, by the Pod's own volume name."""
+    holds: dict[str, Hold] = field(default_factory=dict[str, Hold])
+    tidying: bool = False
+    tidy_error: str = ""
+    processed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectEntry:
+    """One other object; `revision` differs whenever its content may."""
+
+    item: Object
+    revision: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """An operation at work. Times are Unix time in seconds; `quarantined` once its deadline has passed."""
+
+    operation: Operation
+    since: float
+    deadline: float
+    progress: str = ""
+    quarantined: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphan:
+    """Something on disk without a Pod, and why it was kept."""
+
+    pod_uid: str
+    path: str
+    reason: str
+
+
+@dataclass(slots=True)
+class World:
+    """The state of the node as the daemon knows it."""
+
+    paths: Paths
+    plugins: Plugins
+    events: EventLog
+    admission: Admission
+    desired: DesiredStateOfWorld = field(default_factory=DesiredStateOfWorld)
+    actual: ActualStateOfWorld = field(default_factory=ActualStateOfWorld)
+    pods: dict[str, PodEntry] = field(default_factory=dict[str, PodEntry])
+    objects: dict[ObjectRef, ObjectEntry] = field(default_factory=dict[ObjectRef, ObjectEntry])
+    sources: dict[str, str] = field(default_factory=dict[str, str])
+    """By source: empty when it was read whole, else why it is not ready."""
+    complaints: dict[str, tuple[ManifestError, ...]] = field(default_factory=dict[str, tuple[ManifestError, ...]])
+    running: dict[Operation, Running] = field(default_factory=dict[Operation, Running])
+    orphans: dict[str, Orphan] = field(default_factory=dict[str, Orphan])
+    node: Node | None = None
+    readiness: Readiness = field(default_factory=Readiness)
+    reconstructed: bool = False
+    draining: bool = False
+    clock: float = 0.0
+    """Unix time in seconds at which the reconciler last woke up."""
+
+    @property
+    def sources_ready(self) -> bool:
+        """Say whether every source was read whole."""
+        return bool(self.sources) and not any(self.sources.values())
+
+    @property
+    def not_ready_because(self) -> tuple[str, ...]:
+        """Say why `/readyz` is not 200 yet; empty when it is."""
+        reasons = [f"source {name}: {problem}" for name, problem in sorted(self.sources.items()) if problem]
+        if not self.sources:
+            reasons.append("no source has reported yet")
+        if not self.reconstructed:
+            reasons.append("reconstruction is not done")
+        return tuple(reasons)
+
+    def find_pods(self, selector: str) -> tuple[PodEntry, ...]:
+        """Find Pods by UID, `namespace/name`, or name (namespace `default`), those not leaving first."""
+        if selector in self.pods:
+            return (self.pods[selector],)
+        key = selector if "/" in selector else f"default/{selector}"
+        found = [entry for entry in self._entries() if entry.pod.key == key]
+        return tuple(sorted(found, key=lambda entry: (entry.leaving, -entry.since)))
+
+    def _entries(self) -> Iterator[PodEntry]:
+        return iter(self.pods.values())
