@@ -1,0 +1,11 @@
+"""For tests of volmgr and of volume types: a host in memory, a host that fails on demand, and the contract suite.
+
+`FakeHost` is a whole machine in memory; `FaultHost` wraps any host and fails or kills at a chosen call.
+`pytest --pyargs volmgr.testing.contract --volmgr-plugin NAME` holds a volume type to its promises.
+"""
+
+from volmgr.testing.fake_host import FakeHost
+from volmgr.testing.fault_host import Call, Fault, FaultHost, Killed
+from volmgr.testing.machine import Disk, Machine, Node
+
+__all__ = ["Call", "Disk", "FakeHost", "Fault", "FaultHost", "Killed", "Machine", "Node"]

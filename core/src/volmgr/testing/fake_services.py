@@ -1,0 +1,450 @@
+"""The services of FakeHost: what `volmgr.host.interface` promises, done on a Machine in memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from volmgr.errors import BusyError, CommandError, OperationError, TransientError
+from volmgr.host.interface import CommandResult, FileInfo, FileSystem, Identity, MountEntry
+from volmgr.host.paths import Paths
+from volmgr.testing.machine import Loop, Machine, MountPoint, Node, Place
+
+STATFS_NAMES = {"ext2": "ext", "ext3": "ext", "ext4": "ext"}
+"""What statfs calls a file system whose mount(8) name differs."""
+
+Program = Callable[[tuple[str, ...], bytes], CommandResult]
+"""A scripted command: argument vector and standard input to result."""
+
+
+def never() -> bool:
+    """Say that nobody cancelled."""
+    return False
+
+
+def silent(_text: str) -> None:
+    """Report no progress."""
+
+
+@contextmanager
+def attempt(what: str) -> Generator[None]:
+    """Turn the errors of system calls into an OperationError that says what was attempted."""
+    try:
+        yield
+    except OSError as error:
+        message = f"cannot {what}: {os.strerror(error.errno or errno.EIO).lower()}"
+        raise OperationError(message) from error
+
+
+@dataclass
+class FakeMounts:
+    """Mounts in memory."""
+
+    machine: Machine
+    busy: dict[Path, tuple[str, ...]] = field(default_factory=dict[Path, tuple[str, ...]])
+
+    def table(self) -> tuple[MountEntry, ...]:
+        return self.machine.entries()
+
+    def below(self, path: Path) -> tuple[MountEntry, ...]:
+        found = [entry for entry in self.machine.entries() if entry.target.is_relative_to(path)]
+        order = {entry.mount_id: index for index, entry in enumerate(found)}
+        return tuple(sorted(found, key=lambda e: (len(e.target.parts), order[e.mount_id]), reverse=True))
+
+    def is_mount_point(self, path: Path) -> bool:
+        with attempt(f"look at {path}"):
+            return self.machine.mount_at(path) is not None
+
+    def entry(self, path: Path) -> MountEntry | None:
+        with attempt(f"look at {path}"):
+            mount = self.machine.mount_at(path)
+        return None if mount is None else self.machine.entry(mount)
+
+    def ensure_mounted(
+        self, target: Path, fstype: str, *, source: str = "", options: Sequence[str] = (), deadline: float | None = None
+    ) -> None:
+        del deadline
+        if not self.is_mount_point(target):
+            with attempt(f"mount {fstype} on {target}"):
+                self.machine.mount(target, fstype, source=source or fstype, options=options)
+
+    def ensure_bound(self, source: Path, target: Path, *, options: Sequence[str] = ()) -> None:
+        with attempt(f"bind {source} on {target}"):
+            of, root = self.machine.find(source)
+            mount = self.machine.mount_at(target)
+            if mount is None or mount.disk is not of.disk or mount.root is not root:
+                mount = self.machine.bind(source, target)
+            self.machine.set_flags(mount, options)
+
+    def remount(self, target: Path, options: Sequence[str]) -> None:
+        with attempt(f"remount {target}"):
+            mount = self.machine.mount_at(target)
+            if mount is None:
+                raise OSError(errno.EINVAL, "not mounted")
+            self.machine.remount(mount, options)
+
+    def unmount(self, target: Path, *, lazy: bool = False, force: bool = False, deadline: float | None = None) -> None:
+        del force, deadline
+        while (mount := self._at(target)) is not None:
+            self._unmount(mount, target, lazy=lazy)
+
+    def _at(self, target: Path) -> MountPoint | None:
+        with attempt(f"look at {target}"):
+            return self.machine.mount_at(target)
+
+    def _unmount(self, mount: MountPoint, target: Path, *, lazy: bool) -> None:
+        holders = (
+            [] if lazy else [name for path in self.busy if path.is_relative_to(target) for name in self.busy[path]]
+        )
+        if mount.children and not lazy:
+            holders += [f"mount {entry.target}" for entry in self.below(target) if entry.parent_id == mount.mount_id]
+        if holders:
+            message = f"cannot unmount {target}: device or resource busy"
+            raise BusyError(message, holders)
+        with attempt(f"unmount {target}"):
+            self.machine.unmount(mount, lazy=lazy)
+
+    def unmount_below(self, path: Path) -> None:
+        for entry in self.below(path):
+            self.unmount(entry.target)
+
+    def file_system(self, path: Path) -> FileSystem:
+        with attempt(f"ask for the file system of {path}"):
+            mount, _ = self.machine.find(path)
+        disk = mount.disk
+        size = disk.size or (1 << 40)
+        return FileSystem(
+            type=STATFS_NAMES.get(disk.fstype, disk.fstype),
+            size=size,
+            available=0 if disk.full else size - disk.used,
+            inodes=1 << 20,
+            inodes_free=0 if disk.full else (1 << 20) - disk.nodes,
+        )
+
+
+@dataclass
+class FakeFiles:
+    """Files in memory."""
+
+    machine: Machine
+    paths: Paths
+    hold_trash: bool = False
+    """Leave in the trash what was discarded, as if the background deletion had not come to it yet."""
+
+    def info(self, path: Path, *, follow: bool = False) -> FileInfo | None:
+        place = self._look(path, follow=follow)
+        return None if place is None else file_info(place[1])
+
+    def identity(self, path: Path) -> Identity | None:
+        place = self._look(path)
+        if place is None:
+            return None
+        mount, node = place
+        return Identity(mount.unique_id if node is mount.root else None, node.disk.device, node.inode)
+
+    def names(self, path: Path) -> tuple[str, ...]:
+        place = self._look(path, follow=True)
+        if place is None:
+            return ()
+        if place[1].kind != "directory":
+            message = f"cannot list {path}: not a directory"
+            raise OperationError(message)
+        return tuple(sorted(place[1].children))
+
+    def _look(self, path: Path, *, follow: bool = False) -> Place | None:
+        with attempt(f"look at {path}"):
+            return self.machine.look(path, follow=follow)
+
+    def ensure_directory(self, path: Path, mode: int, *, exact: bool = False, parents_mode: int = 0o750) -> bool:
+        with attempt(f"make the directory {path}"):
+            made = self._make_directory(path, mode, parents_mode)
+            if exact:
+                self.machine.chmod(path, mode, follow=True)
+        return made
+
+    def _make_directory(self, path: Path, mode: int, parents_mode: int) -> bool:
+        place = self.machine.look(path)
+        if place is not None:
+            if place[1].kind != "directory":
+                raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            return False
+        if path.parent != path:
+            self._make_directory(path.parent, parents_mode, parents_mode)
+        self.machine.make(path, "directory", mode)
+        return True
+
+    def ensure_file(self, path: Path, mode: int = 0o640) -> bool:
+        with attempt(f"make the file {path}"):
+            place = self.machine.look(path, follow=False)
+            if place is None:
+                self.machine.make(path, "file", mode)
+                return True
+            if place[1].kind != "file":
+                raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
+            return False
+
+    def read(self, path: Path, limit: int = 1 << 20) -> bytes | None:
+        place = self._look(path, follow=True)
+        if place is None:
+            return None
+        content = place[1].content
+        problem = ""
+        if place[1].kind != "file":
+            problem = "is a directory" if place[1].kind == "directory" else "not a regular file"
+        elif len(content) > limit:
+            problem = f"longer than {limit} bytes"
+        if problem:
+            message = f"cannot read {path}: {problem}"
+            raise OperationError(message)
+        return content
+
+    def write(self, path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
+        del durable
+        temporary = path.with_name(f".{path.name}.new")
+        with attempt(f"write {path}"):
+            if self.machine.look(temporary, follow=False) is not None:
+                self.machine.unlink(temporary)
+            self.machine.make(temporary, "file", mode, content=data).mode = mode
+            try:
+                self.machine.rename(temporary, path)
+            except OSError:
+                self.machine.unlink(temporary)
+                raise
+
+    def ensure_symlink(self, path: Path, target: str) -> None:
+        with attempt(f"link {path} to {target}"):
+            place = self.machine.look(path, follow=False)
+            if place is not None and place[1].kind != "symlink":
+                raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
+            if place is not None and place[1].target != target:
+                self.machine.unlink(path)
+                place = None
+            if place is None:
+                self.machine.make(path, "symlink", 0o777, content=target.encode())
+
+    def read_link(self, path: Path) -> str | None:
+        place = self._look(path)
+        return place[1].target if place is not None and place[1].kind == "symlink" else None
+
+    def rename(self, source: Path, target: Path) -> None:
+        with attempt(f"rename {source} to {target}"):
+            self.machine.rename(source, target)
+
+    def remove_file(self, path: Path, *, durable: bool = False) -> None:
+        del durable
+        with attempt(f"remove {path}"):
+            if self.machine.look(path, follow=False) is not None:
+                self.machine.unlink(path)
+
+    def remove_directory(self, path: Path) -> bool:
+        with attempt(f"remove the directory {path}"):
+            if self.machine.look(path, follow=False) is None:
+                return True
+            try:
+                self.machine.rmdir(path)
+            except OSError as error:
+                if error.errno not in {errno.ENOTEMPTY, errno.EBUSY}:
+                    raise
+                return False
+            return True
+
+    def remove_tree(self, path: Path, *, cancelled: Callable[[], bool] = never) -> None:
+        self._refuse_mounts(path)
+        place = self._look(path)
+        if place is None:
+            return
+        if place[1].kind != "directory":
+            self.remove_file(path)
+            return
+        for name in tuple(place[1].children):
+            if cancelled():
+                message = f"removing {path} was cancelled"
+                raise TransientError(message)
+            self.remove_tree(path / name, cancelled=cancelled)
+        with attempt(f"remove the directory {path}"):
+            self.machine.rmdir(path)
+
+    def discard(self, path: Path) -> None:
+        self._refuse_mounts(path)
+        if self._look(path) is None:
+            return
+        self.ensure_directory(self.paths.trash, 0o700, parents_mode=0o700)
+        with attempt(f"move {path} into {self.paths.trash}"):
+            aside = self.paths.trash / f"{path.name}.{self.machine.find(path, follow=False)[1].inode}"
+            try:
+                self.machine.rename(path, aside)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                aside = path
+        if aside == path or not self.hold_trash:
+            self.remove_tree(aside)
+
+    def empty_trash(self) -> None:
+        """Let the background deletion finish."""
+        for name in self.names(self.paths.trash):
+            self.remove_tree(self.paths.trash / name)
+
+    def _refuse_mounts(self, path: Path) -> None:
+        inside = [entry.target for entry in self.machine.entries() if entry.target.is_relative_to(path)]
+        if inside:
+            message = f"cannot remove {path}: {inside[0]} is a mount"
+            raise BusyError(message)
+
+    def chmod(self, path: Path, mode: int) -> None:
+        with attempt(f"change the mode of {path}"):
+            self.machine.chmod(path, mode)
+
+    def chown(self, path: Path, uid: int, gid: int) -> None:
+        with attempt(f"change the owner of {path}"):
+            self.machine.chown(path, uid, gid)
+
+
+def file_info(node: Node) -> FileInfo:
+    """Say what stat says of a node."""
+    return FileInfo(
+        kind=node.kind,
+        mode=node.mode,
+        uid=node.uid,
+        gid=node.gid,
+        size=len(node.content),
+        device=node.disk.device,
+        inode=node.inode,
+        rdev=node.rdev,
+    )
+
+
+@dataclass
+class FakeCommands:
+    """Commands that a test scripts: a function for each program that is installed."""
+
+    programs: dict[str, Program] = field(default_factory=dict[str, Program])
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        deadline: float = 120.0,
+        accept: Sequence[int] = (0,),
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> CommandResult:
+        del deadline, environment, cancelled
+        program = self.programs.get(Path(argv[0]).name)
+        if program is None:
+            message = f"cannot run {argv[0]}: it is not installed"
+            raise OperationError(message)
+        result = program(tuple(argv), stdin)
+        if result.exit_code not in accept:
+            raise CommandError(argv, result.exit_code, result.stderr)
+        return result
+
+    def find(self, name: str) -> Path | None:
+        return Path("/usr/bin", name) if name in self.programs else None
+
+
+@dataclass
+class FakeBlockDevices:
+    """Loop devices in memory."""
+
+    machine: Machine
+    busy: dict[Path, tuple[str, ...]] = field(default_factory=dict[Path, tuple[str, ...]])
+
+    def attach_loop(self, backing: Path, *, read_only: bool = False) -> Path:
+        with attempt(f"attach a loop device to {backing}"):
+            _, node = self.machine.find(backing)
+            if node.kind not in {"file", "block"}:
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            found = self._loops_of(node)
+            if found:
+                return found[0].path
+            number = next(n for n in range(1 << 20) if Path(f"/dev/loop{n}") not in self.machine.loops)
+            path = Path(f"/dev/loop{number}")
+            if self.machine.look(path) is None:
+                self.machine.make(path, "block", 0o660, rdev=os.makedev(7, number))
+            self.machine.loops[path] = Loop(path, node, len(node.content), read_only)
+        return path
+
+    def find_loops(self, backing: Path) -> tuple[Path, ...]:
+        with attempt(f"look at {backing}"):
+            place = self.machine.look(backing)
+        return () if place is None else tuple(loop.path for loop in self._loops_of(place[1]))
+
+    def _loops_of(self, node: Node) -> list[Loop]:
+        return [loop for loop in self.machine.loops.values() if loop.backing is node]
+
+    def detach_loop(self, device: Path) -> None:
+        if device in self.machine.loops and not self.is_free(device):
+            message = f"cannot detach {device}: device or resource busy"
+            raise BusyError(message)
+        self.machine.loops.pop(device, None)
+
+    def size(self, device: Path) -> int:
+        loop = self.machine.loops.get(device)
+        if loop is None:
+            message = f"cannot ask for the size of {device}: no such device or address"
+            raise OperationError(message)
+        return loop.size
+
+    def is_free(self, device: Path) -> bool:
+        with attempt(f"look at {device}"):
+            place = self.machine.look(device)
+        if place is None or place[1].kind != "block":
+            return True
+        mounted = any(mount.disk.device == place[1].rdev for mount in self.machine.mounts())
+        used = any(loop.backing is place[1] for loop in self.machine.loops.values())
+        return not (mounted or used or device in self.busy)
+
+    def refresh_size(self, device: Path) -> None:
+        loop = self.machine.loops.get(device)
+        if loop is None:
+            message = f"cannot refresh the size of {device}: no such device or address"
+            raise OperationError(message)
+        loop.size = len(loop.backing.content)
+        for mount in self.machine.mounts():
+            if mount.disk.source == str(device):
+                mount.disk.size = mount.disk.size or loop.size
+
+
+@dataclass
+class FakeOwnership:
+    """The ownership walk in memory (behaviours §3.2)."""
+
+    machine: Machine
+
+    def apply(
+        self,
+        path: Path,
+        group: int,
+        *,
+        policy: str = "Always",
+        read_only: bool = False,
+        cancelled: Callable[[], bool] = never,
+        progress: Callable[[str], None] = silent,
+    ) -> None:
+        del progress
+        with attempt(f"give {path} to group {group} (fsGroupChangePolicy: OnRootMismatch walks less often)"):
+            _, root = self.machine.find(path, follow=False)
+            wanted = stat.S_ISGID | (0o550 if read_only else 0o770)
+            if policy == "OnRootMismatch" and root.gid == group and root.mode & wanted == wanted:
+                return
+            self._walk(path, root, group, read_only=read_only, cancelled=cancelled)
+
+    def _walk(self, path: Path, node: Node, group: int, *, read_only: bool, cancelled: Callable[[], bool]) -> None:
+        if cancelled():
+            message = f"giving {path} to group {group} was cancelled"
+            raise TransientError(message)
+        for name in sorted(node.children):
+            child = self.machine.find(path / name, follow=False)[1]
+            self._walk(path / name, child, group, read_only=read_only, cancelled=cancelled)
+        self.machine.chown(path, -1, group)
+        if node.kind == "symlink":
+            return
+        bits = 0o440 if read_only else 0o660
+        self.machine.chmod(path, node.mode | bits | (0o2110 if node.kind == "directory" else 0))
