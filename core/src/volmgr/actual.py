@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NO_MOUNTS: Mapping[str, PodMount] = MappingProxyType({})
 
 
-class Cause(str, Enum):
+class Cause(StrEnum):
     """Why something is uncertain: only an uncertain making may be cleared by a clean failure."""
 
     MAKING = "making"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _NO_MOUNTS: Mapping[str, DesiredMount] = MappingProxyType({})
+_NO_SOURCE: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,8 @@ class DesiredMount:
     references: tuple[Reference, ...] = ()
     missing: tuple[ObjectRef, ...] = ()
     revision: str = ""
+    source: Mapping[str, object] = field(default_factory=lambda: _NO_SOURCE, repr=False)
+    """The source as it stands in the manifest; records keep it."""
     source_key: str = ""
     size_limit: int = 0
     memory_limit: int = 0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 
-class Verb(str, Enum):
+class Verb(StrEnum):
     """What an operation does; the values are the names used in messages, records and metrics."""
 
     ATTACH = "attach"
@@ -46,7 +46,7 @@ class Operation:
         return (self.verb, self.volume, self.pod_uid)
 
 
-class Ending(str, Enum):
+class Ending(StrEnum):
     """How an operation ended (design: table of outcomes)."""
 
     DONE = "done"

@@ -10,7 +10,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -120,7 +120,7 @@ hookimpl = pluggy.HookimplMarker("volmgr")
 S = TypeVar("S")
 
 
-class Where(str, Enum):
+class Where(StrEnum):
     """Where a field that names a volume type may stand."""
 
     POD = "pod"

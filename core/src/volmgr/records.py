@@ -61,3 +61,18 @@ def file_name(name: str) -> str:
     safe = "".join(c if c.isascii() and (c.isalnum() or c in "-._") else "~" for c in name)
     digest = hashlib.sha256(name.encode()).hexdigest()[:16]
     return f"{safe[-120:].lstrip('.')}.{digest}.json"
+
+
+def pod_mounts(state: Path, pod_uid: str) -> Path:
+    """Give the directory of a Pod's mount records."""
+    return state / "mounts" / pod_uid
+
+
+def pod_mount(state: Path, pod_uid: str, spec_name: str) -> Path:
+    """Give the path of the record of one pod mount."""
+    return pod_mounts(state, pod_uid) / file_name(spec_name)
+
+
+def volume(state: Path, name: str) -> Path:
+    """Give the path of the record of one attachable or device-mountable volume."""
+    return state / "volumes" / file_name(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -14,14 +14,14 @@ from volmgr.model.quantity import Quantity
 S = TypeVar("S")
 
 
-class VolumeMode(str, Enum):
+class VolumeMode(StrEnum):
     """How a volume reaches a container."""
 
     FILESYSTEM = "Filesystem"
     BLOCK = "Block"
 
 
-class Attachable(str, Enum):
+class Attachable(StrEnum):
     """Whether a volume has to be attached to the node first."""
 
     YES = "yes"
@@ -29,7 +29,7 @@ class Attachable(str, Enum):
     UNKNOWN = "unknown"
 
 
-class Presence(str, Enum):
+class Presence(StrEnum):
     """Whether something (an attachment, a device mount, a pod mount) is there."""
 
     NO = "no"
@@ -37,7 +37,7 @@ class Presence(str, Enum):
     YES = "yes"
 
 
-class Applies(str, Enum):
+class Applies(StrEnum):
     """Who gives a volume's files to the Pod's fsGroup."""
 
     CORE = "core"
@@ -52,6 +52,21 @@ class ClaimRef:
     namespace: str = ""
     name: str = ""
     uid: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimVolumeSource:
+    """The source of a Pod volume `persistentVolumeClaim`: the claim in the Pod's namespace."""
+
+    claim_name: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EphemeralVolumeSource:
+    """The source of a Pod volume `ephemeral`: a claim named `<pod>-<volume>` that lives as long as the Pod."""
+
+    volume_claim_template: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ CAPACITY = 4096
 """Events kept in memory."""
 
 
-class Severity(str, Enum):
+class Severity(StrEnum):
     """Kubernetes' two kinds of event."""
 
     NORMAL = "Normal"

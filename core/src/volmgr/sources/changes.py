@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from volmgr.errors import ManifestError
 from volmgr.model.meta import ObjectRef
@@ -11,7 +11,7 @@ from volmgr.model.objects import Object
 from volmgr.model.pod import Pod
 
 
-class Standing(str, Enum):
+class Standing(StrEnum):
     """Where an accepted Pod stands."""
 
     PRESENT = "present"

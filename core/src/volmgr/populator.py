@@ -1,0 +1,241 @@
+"""Pods, claims and plugins in; desired volumes out. Pure: no clock, no host, no state.
+
+What cannot be resolved is an error of that one volume; the others of the Pod are there all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from volmgr import claims, limits
+from volmgr.desired import DesiredMount, DesiredVolume
+from volmgr.errors import PluginError, SpecError, VolmgrError
+from volmgr.model.meta import ObjectRef
+from volmgr.model.names import shared_volume_name
+from volmgr.model.objects import Node, Object, PersistentVolumeClaim
+from volmgr.model.schema import Unknown, typed_source
+from volmgr.model.volume import PersistentVolume, Reference, VolumeMode, VolumeSpec
+from volmgr.next_step import CLAIM_FIELDS
+from volmgr.plugin import Where
+
+if TYPE_CHECKING:
+    from volmgr.model.pod import Pod, PodVolume
+    from volmgr.plugins import Plugins, VolumeType
+
+DRIVER_FIELDS = frozenset({"csi", "flexVolume"})
+"""Fields whose value names a driver."""
+
+
+class Stance(StrEnum):
+    """What a Pod is to the desired state of the world."""
+
+    ADD = "add"
+    KEEP = "keep"
+    """Terminating: what is mounted stays until its containers are gone; nothing new is mounted."""
+    REMOVE = "remove"
+
+
+def stance(pod: Pod, *, leaving: bool, held: bool, sources_ready: bool, keep_finished: bool = False) -> Stance:
+    """Say what to do with a Pod's volumes.
+
+    A Pod that has left, ends (deletionTimestamp) or has finished is removed once nobody holds it. While somebody
+    does, it is kept; before every source was read it is even added, so that what is on disk is known for its own.
+    """
+    finished = pod.is_finished and not keep_finished
+    if not leaving and not pod.metadata.deletion_timestamp and not finished:
+        return Stance.ADD
+    if not held:
+        return Stance.REMOVE
+    return Stance.KEEP if sources_ready else Stance.ADD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """What the populator knows besides the Pod: other objects and their revisions, the node, the plugins."""
+
+    get: Callable[[ObjectRef], Object | None]
+    revision: Callable[[ObjectRef], str]
+    plugins: Plugins
+    node: Node | None = None
+
+
+@dataclass(slots=True)
+class Resolution:
+    """What a Pod wants: its volumes, what could not be resolved (by the Pod's own name), and what it refers to."""
+
+    wanted: list[tuple[DesiredVolume, DesiredMount]] = field(default_factory=list[tuple[DesiredVolume, DesiredMount]])
+    errors: dict[str, str] = field(default_factory=dict[str, str])
+    references: set[ObjectRef] = field(default_factory=set[ObjectRef])
+
+
+def used_volumes(pod: Pod) -> tuple[frozenset[str], frozenset[str]]:
+    """Give the names in any container's volumeMounts, and those in volumeDevices; others are never mounted."""
+    mounts: set[str] = set()
+    devices: set[str] = set()
+    for container in pod.all_containers():
+        mounts.update(mount.name for mount in container.volume_mounts)
+        devices.update(device.name for device in container.volume_devices)
+    return frozenset(mounts), frozenset(devices)
+
+
+def resolve(pod: Pod, lookup: Lookup, *, keep_only: bool = False) -> Resolution:
+    """Give the volumes that a Pod wants; `keep_only`: nothing new is to be mounted for it."""
+    mounts, devices = used_volumes(pod)
+    resolution = Resolution()
+    positions: dict[str, int] = {}
+    for volume in pod.spec.volumes:
+        mounted, mapped = volume.name in mounts, volume.name in devices
+        if not mounted and not mapped:
+            continue
+        try:
+            found, mount = _resolve_volume(_Wish(pod, volume, mounted, mapped, keep_only), lookup, resolution)
+        except (VolmgrError, ValueError) as error:
+            resolution.errors[volume.name] = str(error)
+            continue
+        position = positions.setdefault(found.name, len(resolution.wanted))
+        if position < len(resolution.wanted):  # two names for one claim share one entry
+            earlier = resolution.wanted[position][1]
+            mount = replace(mount, outer_names=(*earlier.outer_names, volume.name))
+            resolution.wanted[position] = (found, mount)
+        else:
+            resolution.wanted.append((found, mount))
+    return resolution
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """One used volume of a Pod."""
+
+    pod: Pod
+    volume: PodVolume
+    mounted: bool
+    mapped: bool
+    keep_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    """A volume whose type is known."""
+
+    type: VolumeType
+    spec: VolumeSpec[Any]
+    source: Mapping[str, object]
+
+
+def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tuple[DesiredVolume, DesiredMount]:
+    volume = wish.volume
+    if volume.type in CLAIM_FIELDS:
+        typed = _claimed(wish, lookup, resolution)
+    else:
+        typed = _typed(lookup, volume.type, volume.source, Where.POD, name=volume.name)
+    plugin, spec = typed.type.plugin, typed.spec
+    claims.check_mode(volume.name, spec.mode, mounted=wish.mounted, mapped=wish.mapped)
+    references = tuple(plugin.references(spec, wish.pod))
+    resolution.references.update(reference.ref for reference in references)
+    objects = {item.ref: found for item in references if (found := lookup.get(item.ref)) is not None}
+    facets = plugin.facets(spec, objects)
+    shared = facets.attach or facets.device
+    if spec.mode is VolumeMode.BLOCK and not facets.block:
+        message = f"MapVolume.FindMapperPluginBySpec failed for volume {volume.name}: {plugin.name} has no block volumes"
+        raise PluginError(message)
+    name = shared_volume_name(plugin.name, plugin.volume_name(spec)) if shared else plugin.unique_name(spec, wish.pod.uid)
+    capacity = spec.pv.capacity.get("storage") if spec.pv else None
+    desired = DesiredVolume(
+        name=name,
+        plugin=plugin.name,
+        spec=spec,
+        facets=facets,
+        size=capacity.to_int() if capacity and not spec.read_only else 0,
+        endpoint=plugin.endpoint(spec),
+        exclusive=plugin.exclusive(spec),
+    )
+    mount = DesiredMount(
+        pod=wish.pod,
+        spec=spec,
+        outer_names=(volume.name,),
+        references=references,
+        missing=tuple(item.ref for item in references if not item.optional and item.ref not in objects),
+        revision=_revision(lookup, references),
+        source=typed.source,
+        source_key=source_key(volume.type, typed.source),
+        size_limit=limits.local_size_limit(wish.pod, volume),
+        memory_limit=limits.memory_limit(wish.pod, lookup.node),
+        keep_only=wish.keep_only,
+    )
+    return desired, mount
+
+
+def _claimed(wish: _Wish, lookup: Lookup, resolution: Resolution) -> _Typed:
+    """Follow a claim to its volume's type."""
+    ref = claims.claim_ref(wish.pod, wish.volume)
+    resolution.references.add(ref)
+    claim = lookup.get(ref)
+    if isinstance(claim, PersistentVolumeClaim) and claim.volume_name:
+        resolution.references.add(ObjectRef("PersistentVolume", "", claim.volume_name))
+    bound = claims.resolve(wish.pod, wish.volume, lookup)
+    pv = bound.volume
+    claims.check_node(pv, lookup.node)
+    return _typed(lookup, pv.type, pv.source, Where.PV, name=pv.metadata.name, pv=pv, read_only=bound.read_only)
+
+
+def _typed(
+    lookup: Lookup,
+    field: str,
+    source: Mapping[str, object],
+    where: Where,
+    *,
+    name: str,
+    pv: PersistentVolume | None = None,
+    read_only: bool = False,
+) -> _Typed:
+    named = source.get("driver") if field in DRIVER_FIELDS else None
+    driver = named if isinstance(named, str) else None
+    volume_type = lookup.plugins.find(field, driver, where)
+    spec = typed_spec(volume_type, field, driver, source, name=name)
+    if pv is not None:
+        options = pv.mount_options
+        if options and not volume_type.plugin.supports_mount_options:
+            message = f"PersistentVolume {name}: mount options are not supported for this volume type"
+            raise SpecError(message)
+        spec = replace(
+            spec,
+            pv=pv,
+            access_modes=pv.access_modes,
+            read_only=read_only,
+            mode=pv.volume_mode,
+            mount_options=tuple(sorted(set(options))),
+        )
+    return _Typed(volume_type, spec, source)
+
+
+def typed_spec(
+    volume_type: VolumeType, field: str, driver: str | None, source: Mapping[str, object], *, name: str
+) -> VolumeSpec[Any]:
+    """Read a source into its plugin's type, and give the spec of an inline volume; raises SpecError."""
+    cls = next(
+        (
+            handle.source
+            for wanted in (driver, None)
+            for handle in volume_type.plugin.handles
+            if handle.field == field and handle.driver == wanted
+        ),
+        None,
+    )
+    value = source if cls is None else typed_source(cls, source, unknown=Unknown.ALLOW)
+    read_only = getattr(value, "read_only", False) is True
+    return VolumeSpec(name=name, type=field, source=value, driver=driver, read_only=read_only)
+
+
+def source_key(field: str, source: Mapping[str, object]) -> str:
+    """Give a short text that differs when a source differs."""
+    return hashlib.blake2s(field.encode() + msgspec.json.encode(source, order="sorted"), digest_size=12).hexdigest()
+
+
+def _revision(lookup: Lookup, references: tuple[Reference, ...]) -> str:
+    return ";".join(f"{item.ref}@{lookup.revision(item.ref)}" for item in references)
