@@ -109,9 +109,9 @@ class FakeHost(Host):
     def hold_trash(self, hold: bool) -> None:
         self._files.hold_trash = hold
 
-    def empty_trash(self) -> None:
-        """Let the background deletion finish."""
-        self._files.empty_trash()
+    def settle(self) -> None:
+        """Let the background deletion finish, also of what is held in the trash."""
+        self._files.settle()
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""

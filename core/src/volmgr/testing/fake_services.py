@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from volmgr.testing.machine import Loop, Machine, MountPoint, Node, Place
 
 STATFS_NAMES = {"ext2": "ext", "ext3": "ext", "ext4": "ext"}
 """What statfs calls a file system whose mount(8) name differs."""
+
+_SMALL = 64  # what is not larger is deleted at once rather than by way of the trash
 
 Program = Callable[[tuple[str, ...], bytes], CommandResult]
 """A scripted command: argument vector and standard input to result."""
@@ -52,9 +54,14 @@ class FakeMounts:
         return self.machine.entries()
 
     def below(self, path: Path) -> tuple[MountEntry, ...]:
+        path = self._canonical(path)
         found = [entry for entry in self.machine.entries() if entry.target.is_relative_to(path)]
         order = {entry.mount_id: index for index, entry in enumerate(found)}
         return tuple(sorted(found, key=lambda e: (len(e.target.parts), order[e.mount_id]), reverse=True))
+
+    def _canonical(self, path: Path) -> Path:
+        parent = self.machine.look(path.parent)
+        return path if parent is None else self.machine.path_of(parent) / path.name
 
     def is_mount_point(self, path: Path) -> bool:
         with attempt(f"look at {path}"):
@@ -69,17 +76,28 @@ class FakeMounts:
         self, target: Path, fstype: str, *, source: str = "", options: Sequence[str] = (), deadline: float | None = None
     ) -> None:
         del deadline
-        if not self.is_mount_point(target):
+        if "bind" in options:
+            self.ensure_bound(Path(source), target, options=options)
+        elif not self.is_mount_point(target):
             with attempt(f"mount {fstype} on {target}"):
+                self._refuse_link(target)
                 self.machine.mount(target, fstype, source=source or fstype, options=options)
+
+    def _refuse_link(self, target: Path) -> None:
+        if self.machine.find(target, follow=False)[1].kind == "symlink":
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
     def ensure_bound(self, source: Path, target: Path, *, options: Sequence[str] = ()) -> None:
         with attempt(f"bind {source} on {target}"):
-            of, root = self.machine.find(source)
+            origin, root = self.machine.find(source)
+            self._refuse_link(target)
             mount = self.machine.mount_at(target)
-            if mount is None or mount.disk is not of.disk or mount.root is not root:
+            if mount is None:
                 mount = self.machine.bind(source, target)
-            self.machine.set_flags(mount, options)
+            elif mount.root is not root:
+                message = f"cannot bind {source} on {target}: something else is mounted there; unmount it first"
+                raise OperationError(message)
+            self.machine.set_flags(mount, [*options, "ro"] if "ro" in origin.options else options)
 
     def remount(self, target: Path, options: Sequence[str]) -> None:
         with attempt(f"remount {target}"):
@@ -104,14 +122,18 @@ class FakeMounts:
         if mount.children and not lazy:
             holders += [f"mount {entry.target}" for entry in self.below(target) if entry.parent_id == mount.mount_id]
         if holders:
-            message = f"cannot unmount {target}: device or resource busy"
+            message = f"cannot unmount {target}: it is in use"
             raise BusyError(message, holders)
         with attempt(f"unmount {target}"):
             self.machine.unmount(mount, lazy=lazy)
 
     def unmount_below(self, path: Path) -> None:
-        for entry in self.below(path):
-            self.unmount(entry.target)
+        while entries := self.below(path):
+            for entry in entries:
+                self.unmount(entry.target)
+            if len(self.below(path)) == len(entries):
+                message = f"cannot unmount what is below {path}: other mounts hide {entries[0].target}"
+                raise BusyError(message)
 
     def file_system(self, path: Path) -> FileSystem:
         with attempt(f"ask for the file system of {path}"):
@@ -148,19 +170,26 @@ class FakeFiles:
         return Identity(mount.unique_id if node is mount.root else None, node.disk.device, node.inode)
 
     def names(self, path: Path) -> tuple[str, ...]:
+        self._refuse_links(path, last=True)
         place = self._look(path, follow=True)
-        if place is None:
-            return ()
-        if place[1].kind != "directory":
-            message = f"cannot list {path}: not a directory"
-            raise OperationError(message)
-        return tuple(sorted(place[1].children))
+        return () if place is None else tuple(sorted(place[1].children))
 
     def _look(self, path: Path, *, follow: bool = False) -> Place | None:
         with attempt(f"look at {path}"):
             return self.machine.look(path, follow=follow)
 
+    def _refuse_links(self, path: Path, *, last: bool = False) -> None:
+        """Refuse a path below the root that leads through a symbolic link, since containers can write there."""
+        if not path.is_relative_to(self.paths.root) or path == self.paths.root:
+            return
+        if ".." in path.parts:
+            message = f"refused {path}: a path below the root has no .. in it"
+            raise OperationError(message)
+        with attempt(f"open {path}"), suppress(FileNotFoundError, NotADirectoryError):
+            self.machine.find(path, follow=last, links=False)
+
     def ensure_directory(self, path: Path, mode: int, *, exact: bool = False, parents_mode: int = 0o750) -> bool:
+        self._refuse_links(path, last=True)
         with attempt(f"make the directory {path}"):
             made = self._make_directory(path, mode, parents_mode)
             if exact:
@@ -176,19 +205,23 @@ class FakeFiles:
         if path.parent != path:
             self._make_directory(path.parent, parents_mode, parents_mode)
         self.machine.make(path, "directory", mode)
+        self.machine.chmod(path, mode)  # whatever the umask is
         return True
 
     def ensure_file(self, path: Path, mode: int = 0o640) -> bool:
+        self._refuse_links(path)
         with attempt(f"make the file {path}"):
             place = self.machine.look(path, follow=False)
             if place is None:
                 self.machine.make(path, "file", mode)
+                self.machine.chmod(path, mode)
                 return True
             if place[1].kind != "file":
                 raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
             return False
 
     def read(self, path: Path, limit: int = 1 << 20) -> bytes | None:
+        self._refuse_links(path, last=True)
         place = self._look(path, follow=True)
         if place is None:
             return None
@@ -205,7 +238,8 @@ class FakeFiles:
 
     def write(self, path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
         del durable
-        temporary = path.with_name(f".{path.name}.new")
+        temporary = path.with_name(f".{path.name[:200]}.tmp")
+        self._refuse_links(path)
         with attempt(f"write {path}"):
             if self.machine.look(temporary, follow=False) is not None:
                 self.machine.unlink(temporary)
@@ -217,6 +251,7 @@ class FakeFiles:
                 raise
 
     def ensure_symlink(self, path: Path, target: str) -> None:
+        self._refuse_links(path)
         with attempt(f"link {path} to {target}"):
             place = self.machine.look(path, follow=False)
             if place is not None and place[1].kind != "symlink":
@@ -232,16 +267,20 @@ class FakeFiles:
         return place[1].target if place is not None and place[1].kind == "symlink" else None
 
     def rename(self, source: Path, target: Path) -> None:
+        self._refuse_links(source)
+        self._refuse_links(target)
         with attempt(f"rename {source} to {target}"):
             self.machine.rename(source, target)
 
     def remove_file(self, path: Path, *, durable: bool = False) -> None:
         del durable
+        self._refuse_links(path)
         with attempt(f"remove {path}"):
             if self.machine.look(path, follow=False) is not None:
                 self.machine.unlink(path)
 
     def remove_directory(self, path: Path) -> bool:
+        self._refuse_links(path)
         with attempt(f"remove the directory {path}"):
             if self.machine.look(path, follow=False) is None:
                 return True
@@ -270,12 +309,17 @@ class FakeFiles:
             self.machine.rmdir(path)
 
     def discard(self, path: Path) -> None:
+        self._refuse_links(path)
         self._refuse_mounts(path)
-        if self._look(path) is None:
+        place = self._look(path)
+        if place is None:
+            return
+        if not self.hold_trash and _is_small(place[1]):
+            self.remove_tree(path)
             return
         self.ensure_directory(self.paths.trash, 0o700, parents_mode=0o700)
         with attempt(f"move {path} into {self.paths.trash}"):
-            aside = self.paths.trash / f"{path.name}.{self.machine.find(path, follow=False)[1].inode}"
+            aside = self.paths.trash / f"{path.name}.{place[1].inode}"
             try:
                 self.machine.rename(path, aside)
             except OSError as error:
@@ -285,7 +329,12 @@ class FakeFiles:
         if aside == path or not self.hold_trash:
             self.remove_tree(aside)
 
-    def empty_trash(self) -> None:
+    def resume_discards(self) -> None:
+        """Delete in the background what a crash left in the trash; for the start of the daemon."""
+        if not self.hold_trash:
+            self.settle()
+
+    def settle(self) -> None:
         """Let the background deletion finish."""
         for name in self.names(self.paths.trash):
             self.remove_tree(self.paths.trash / name)
@@ -297,12 +346,25 @@ class FakeFiles:
             raise BusyError(message)
 
     def chmod(self, path: Path, mode: int) -> None:
+        self._refuse_links(path)
         with attempt(f"change the mode of {path}"):
             self.machine.chmod(path, mode)
 
     def chown(self, path: Path, uid: int, gid: int) -> None:
+        self._refuse_links(path)
         with attempt(f"change the owner of {path}"):
             self.machine.chown(path, uid, gid)
+
+
+def _is_small(node: Node) -> bool:
+    pending, seen = [node], 0
+    while pending:
+        children = pending.pop().children.values()
+        seen += len(children)
+        if seen > _SMALL:
+            return False
+        pending.extend(children)
+    return True
 
 
 def file_info(node: Node) -> FileInfo:
@@ -335,10 +397,13 @@ class FakeCommands:
         environment: Mapping[str, str] | None = None,
         cancelled: Callable[[], bool] | None = None,
     ) -> CommandResult:
-        del deadline, environment, cancelled
+        del deadline, environment
         program = self.programs.get(Path(argv[0]).name)
         if program is None:
             message = f"cannot run {argv[0]}: it is not installed"
+            raise OperationError(message)
+        if cancelled is not None and cancelled():
+            message = f"{argv[0]} was not run: the operation is cancelled"
             raise OperationError(message)
         result = program(tuple(argv), stdin)
         if result.exit_code not in accept:

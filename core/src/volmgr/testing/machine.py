@@ -185,9 +185,10 @@ class Machine:
 
     # Finding
 
-    def find(self, path: Path | str, *, follow: bool = True) -> Place:
-        """Walk to a path through mounts and links."""
-        return self._walk(self._cover((self.top, self.top.root)), _parts(path), follow=follow)
+    def find(self, path: Path | str, *, follow: bool = True, links: bool = True) -> Place:
+        """Walk to a path through mounts and symbolic links; ELOOP at the first one unless `links`."""
+        start = self._cover((self.top, self.top.root))
+        return self._walk(start, _parts(path), follow=follow, links=_LINKS if links else 0)
 
     def look(self, path: Path | str, *, follow: bool = True) -> Place | None:
         """Walk to a path; None when it is missing."""
@@ -196,9 +197,9 @@ class Machine:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def _walk(self, place: Place, parts: list[str], *, follow: bool) -> Place:
+    def _walk(self, place: Place, parts: list[str], *, follow: bool, links: int = _LINKS) -> Place:
         covers = self._covers
-        pending, links = parts[::-1], 0
+        pending = parts[::-1]
         while pending:
             part = pending.pop()
             mount, node = place
@@ -211,9 +212,9 @@ class Machine:
             if child is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             if child.kind == "symlink" and (pending or follow):
-                links += 1
-                if links > _LINKS:
+                if not links:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                links -= 1
                 pending.extend(reversed(_parts(child.target)))
                 if child.target.startswith("/"):
                     place = self._cover((self.top, self.top.root))
@@ -246,6 +247,15 @@ class Machine:
         if node.kind != "directory":
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         return mount, node, parts[-1]
+
+    def path_of(self, place: Place) -> Path:
+        """Give the path of a place, without symbolic links."""
+        mount, node = place
+        parts: list[str] = []
+        while node is not mount.root and node.parent is not None:
+            parts.append(node.name)
+            node = node.parent
+        return self.target_of(mount).joinpath(*reversed(parts))
 
     # Files
 
@@ -440,13 +450,9 @@ class Machine:
 
     def target_of(self, mount: MountPoint) -> Path:
         """Give the path on which a mount lies."""
-        above, node, parts = mount.parent, mount.at, list[str]()
-        while above is not None and node is not None:
-            while node is not above.root and node.parent is not None:
-                parts.append(node.name)
-                node = node.parent
-            node, above = above.at, above.parent
-        return Path("/", *reversed(parts))
+        if mount.parent is None or mount.at is None:
+            return Path("/")
+        return self.path_of((mount.parent, mount.at))
 
     def entries(self) -> tuple[MountEntry, ...]:
         """Give the mount table, oldest mount first."""

@@ -59,6 +59,7 @@ _FOUND = {
     "char": "it's a CharDevice",
     "block": "it's a BlockDevice",
     "fifo": "it's a FIFO",
+    "unknown": "it's nothing that a type names",
     "symlink": "it's a dangling symbolic link",
 }
 _DIRECTORY_MODE = 0o755
