@@ -81,8 +81,8 @@ class Container:
     name: str
     image: str = ""
     restart_policy: str = ""
-    volume_mounts: tuple[VolumeMount, ...] = ()
-    volume_devices: tuple[VolumeDevice, ...] = ()
+    volume_mounts: tuple[VolumeMount, ...] = field(default=(), metadata={"strict": True})
+    volume_devices: tuple[VolumeDevice, ...] = field(default=(), metadata={"strict": True})
     resources: ResourceRequirements = field(default_factory=ResourceRequirements)
     security_context: SecurityContext = field(default_factory=SecurityContext)
 
@@ -105,7 +105,7 @@ class PodVolume:
 class PodSpec:
     """What a Pod wants."""
 
-    volumes: tuple[PodVolume, ...] = ()
+    volumes: tuple[PodVolume, ...] = field(default=(), metadata={"elsewhere": True})
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     ephemeral_containers: tuple[Container, ...] = ()

@@ -44,8 +44,8 @@ class Quantity:
         written = str(text)
         match = _FORM.fullmatch(written) if len(written) <= _LONGEST else None
         if match is None:
-            message = f"{written[:_LONGEST]!r} is not a quantity; write a number with an optional suffix such as 64Mi or 1G"
-            raise ValueError(message)
+            remedy = "write a number with an optional suffix such as 64Mi or 1G"
+            raise ValueError(f"{written[:_LONGEST]!r} is not a quantity; {remedy}")
         number, exponent, suffix = match.groups()
         scale = Fraction(10) ** int(exponent[1:]) if exponent else _SUFFIXES[suffix or ""]
         return cls(Fraction(number) * scale, written)

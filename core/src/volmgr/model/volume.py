@@ -92,8 +92,8 @@ class VolumeSpec(Generic[S]):
     """One volume, typed: what every pure method and every request is about.
 
     `name` is the Pod's volume name for inline volumes and the PersistentVolume's name for claims
-    (kubelet's `spec.Name()`). `type` is the field of the manifest (`nfs`). `source` is the plugin's own type. `reconstructed` says that the source was
-    rebuilt from disk and may lack fields.
+    (kubelet's `spec.Name()`). `type` is the field of the manifest (`nfs`). `source` is the plugin's own type.
+    `reconstructed` says that the source was rebuilt from disk and may lack fields.
     """
 
     name: str
