@@ -1,0 +1,191 @@
+"""Loop devices by ioctl, and facts about block devices.
+
+Source: `include/uapi/linux/loop.h`. A loop device is found by device and inode of what backs it, which
+LOOP_GET_STATUS64 tells: `losetup -j` compares paths, and misses files below a symlinked root (kubernetes#96888).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import struct
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from volmgr.errors import OperationError
+from volmgr.host import syscalls
+
+_LOOP_CLR_FD = 0x4C01
+_LOOP_GET_STATUS64 = 0x4C05
+_LOOP_SET_CAPACITY = 0x4C07
+_LOOP_CONFIGURE = 0x4C0A
+_LOOP_CTL_GET_FREE = 0x4C82
+_BLKGETSIZE64 = 0x80081272
+_LO_FLAGS_READ_ONLY = 1
+# loop_info64: device, inode, rdevice, offset, sizelimit, number, encrypt type and key size, flags, names, key, init
+_INFO = struct.Struct("=5Q4I64s64s32s2Q")
+_CONFIGURE_HEAD = struct.Struct("=II")  # descriptor, block size (0: the default)
+_CONFIGURE_RESERVED = bytes(64)
+_RACES = 32  # another process may take the free device first
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    path: Path
+    device: int
+    inode: int
+    rdevice: int
+    read_only: bool
+
+
+class LocalBlockDevices:
+    """Block devices of this machine."""
+
+    def attach_loop(self, backing: Path, *, read_only: bool = False) -> Path:
+        """Give the loop device of a file or device, attaching one if there is none with the same access."""
+        attempt = f"attach a loop device to {backing}"
+        for loop in _loops_of(backing):
+            if loop.read_only == read_only:
+                return loop.path
+        with _opened(backing, os.O_RDONLY if read_only else os.O_RDWR, attempt) as descriptor:
+            for _ in range(_RACES):
+                device = _free_device(attempt)
+                if _configure(device, descriptor, backing, read_only=read_only):
+                    return device
+        raise OperationError(f"cannot {attempt}: other processes took {_RACES} free devices first")
+
+    def find_loops(self, backing: Path) -> tuple[Path, ...]:
+        """Find the loop devices of a backing file or device; one of a deleted file by its path."""
+        found = tuple(loop.path for loop in _loops_of(backing))
+        return found or tuple(_loops_of_deleted(backing))
+
+    def detach_loop(self, device: Path) -> None:
+        """Detach a loop device; detached or missing is success. One in use goes with its last user."""
+        try:
+            with _opened(device, os.O_RDONLY, f"detach {device}") as descriptor:
+                fcntl.ioctl(descriptor, _LOOP_CLR_FD)
+        except OperationError:
+            if device.exists():
+                raise
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise syscalls.failed(f"detach {device}", error) from error
+
+    def size(self, device: Path) -> int:
+        """Give the size of a block device in bytes."""
+        attempt = f"read the size of {device}"
+        with _opened(device, os.O_RDONLY, attempt) as descriptor:
+            try:
+                answer = fcntl.ioctl(descriptor, _BLKGETSIZE64, bytes(8))
+            except OSError as error:
+                raise syscalls.failed(attempt, error, "it must be a block device") from error
+        return int.from_bytes(answer, "little" if struct.pack("=H", 1)[0] else "big")
+
+    def is_free(self, device: Path) -> bool:
+        """Say whether nobody (a mount, device mapper, another O_EXCL) uses the device."""
+        try:
+            if not stat.S_ISBLK(os.stat(device).st_mode):
+                return True
+            os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+            return True
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return False
+            if error.errno in {errno.ENOENT, errno.ENXIO, errno.ENODEV, errno.ENOMEDIUM}:
+                return True
+            raise syscalls.failed(f"open {device} exclusively", error) from error
+
+    def refresh_size(self, device: Path) -> None:
+        """Let a loop device see that its backing file grew."""
+        attempt = f"refresh the size of {device}"
+        with _opened(device, os.O_RDONLY, attempt) as descriptor:
+            try:
+                fcntl.ioctl(descriptor, _LOOP_SET_CAPACITY)
+            except OSError as error:
+                raise syscalls.failed(attempt, error, "it must be an attached loop device") from error
+
+
+def _loops_of(backing: Path) -> tuple[_Loop, ...]:
+    try:
+        wanted = os.stat(backing)
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ENOTDIR}:
+            return ()
+        raise syscalls.failed(f"look at {backing}", error) from error
+    if stat.S_ISBLK(wanted.st_mode):
+        return tuple(loop for loop in _loops() if loop.rdevice == wanted.st_rdev)
+    return tuple(
+        loop for loop in _loops() if not loop.rdevice and (loop.device, loop.inode) == (wanted.st_dev, wanted.st_ino)
+    )
+
+
+def _loops() -> Iterator[_Loop]:
+    for name in _attached_names():
+        path = Path("/dev") / name
+        with suppress(OSError):  # detached meanwhile
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                answer = fcntl.ioctl(descriptor, _LOOP_GET_STATUS64, bytes(_INFO.size))
+            finally:
+                os.close(descriptor)
+            device, inode, rdevice, _, _, _, _, _, flags, *_ = _INFO.unpack(answer)
+            yield _Loop(path, device, inode, rdevice, bool(flags & _LO_FLAGS_READ_ONLY))
+
+
+def _loops_of_deleted(backing: Path) -> Iterator[Path]:
+    wanted = f"{os.path.realpath(backing)} (deleted)"
+    for name in _attached_names():
+        with suppress(OSError):
+            text = Path(f"/sys/block/{name}/loop/backing_file").read_bytes()
+            if os.fsdecode(text.rstrip(b"\n")) == wanted:
+                yield Path("/dev") / name
+
+
+def _attached_names() -> list[str]:
+    names = [name for name in os.listdir("/sys/block") if name.startswith("loop")]
+    return sorted(
+        (name for name in names if os.path.isdir(f"/sys/block/{name}/loop")), key=lambda name: (len(name), name)
+    )
+
+
+def _free_device(attempt: str) -> Path:
+    with _opened(Path("/dev/loop-control"), os.O_RDWR, attempt) as control:
+        try:
+            number = fcntl.ioctl(control, _LOOP_CTL_GET_FREE)
+        except OSError as error:
+            raise syscalls.failed(attempt, error) from error
+    return Path(f"/dev/loop{number}")
+
+
+def _configure(device: Path, backing_descriptor: int, backing: Path, *, read_only: bool) -> bool:
+    """Attach; False when the device was taken meanwhile."""
+    attempt = f"attach {device} to {backing}"
+    flags = _LO_FLAGS_READ_ONLY if read_only else 0
+    name = os.fsencode(backing)[:63]
+    info = _INFO.pack(0, 0, 0, 0, 0, 0, 0, 0, flags, name, b"", b"", 0, 0)
+    with _opened(device, os.O_RDONLY if read_only else os.O_RDWR, attempt) as descriptor:
+        try:
+            fcntl.ioctl(
+                descriptor, _LOOP_CONFIGURE, _CONFIGURE_HEAD.pack(backing_descriptor, 0) + info + _CONFIGURE_RESERVED
+            )
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return False
+            raise syscalls.failed(attempt, error) from error
+    return True
+
+
+@contextmanager
+def _opened(path: Path, flags: int, attempt: str) -> Generator[int]:
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC)
+    except OSError as error:
+        raise syscalls.failed(attempt, error) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

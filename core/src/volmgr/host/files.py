@@ -1,0 +1,402 @@
+"""Files and directories on the real machine, each call without a race.
+
+Below the root no symbolic link is followed anywhere in a path, since containers can write there. Host paths, which
+a manifest names, may lie behind links; there only the last component is watched.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import stat
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from volmgr.errors import OperationError
+from volmgr.host import removal, syscalls
+from volmgr.host.interface import FileInfo, Identity
+from volmgr.host.paths import Paths
+from volmgr.host.trash import Trash
+
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
+_DIRECTORY = os.O_PATH | os.O_DIRECTORY
+_KINDS = {
+    stat.S_IFDIR: "directory",
+    stat.S_IFREG: "file",
+    stat.S_IFLNK: "symlink",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFIFO: "fifo",
+    stat.S_IFCHR: "char",
+    stat.S_IFBLK: "block",
+}
+_REMEDIES = {
+    errno.ENOSPC: "the file system is full; make room",
+    errno.EDQUOT: "the quota is used up; make room",
+    errno.EROFS: "the file system is read-only; see dmesg, and remount it",
+    errno.ELOOP: "a symbolic link lies in the path, where none may be",
+}
+
+
+class LocalFiles:
+    """Files of this machine."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._root = f"{paths.root}/"
+        self._trash = Trash(paths.trash)
+        self._numbers = itertools.count()
+
+    def info(self, path: Path, *, follow: bool = False) -> FileInfo | None:
+        """Stat `path`; None when it (or, following, its target) is missing."""
+        try:
+            found = os.stat(path, follow_symlinks=follow)
+        except OSError as error:
+            _raise_unless_gone(f"look at {path}", error)
+            return None
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "unknown")
+        mode = stat.S_IMODE(found.st_mode)
+        place = (found.st_dev, found.st_ino, found.st_rdev)
+        return FileInfo(kind, mode, found.st_uid, found.st_gid, found.st_size, *place)
+
+    def identity(self, path: Path) -> Identity | None:
+        """Give the identity of `path`, not following a last symbolic link; None when missing."""
+        try:
+            found = syscalls.statx(str(path))
+        except OSError as error:
+            _raise_unless_gone(f"look at {path}", error)
+            return None
+        return Identity(found.mount if found.mount_root else None, found.device, found.inode)
+
+    def names(self, path: Path) -> tuple[str, ...]:
+        """List a directory, sorted; a missing one is empty."""
+        try:
+            descriptor = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            _raise_unless_gone(f"list {path}", error)
+            return ()
+        try:
+            return tuple(sorted(os.listdir(descriptor)))
+        finally:
+            os.close(descriptor)
+
+    def ensure_directory(self, path: Path, mode: int, *, exact: bool = False, parents_mode: int = 0o750) -> bool:
+        """Make a directory and its parents; one that is made has just this mode, whatever the umask is."""
+        made = self._make_directory(path, mode, parents_mode)
+        if made or exact:
+            self.chmod(path, mode)
+        return made
+
+    def ensure_file(self, path: Path, mode: int = 0o640) -> bool:
+        """Make an empty regular file in a directory that exists, never through a symbolic link."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with self._parent(path, f"make the file {path}") as directory:
+            try:
+                descriptor = os.open(path.name, flags, mode, dir_fd=directory)
+            except FileExistsError:
+                self._check_kind(path, directory, stat.S_IFREG)
+                return False
+            except OSError as error:
+                raise syscalls.failed(f"make the file {path}", error) from error
+            try:
+                os.fchmod(descriptor, mode)
+            finally:
+                os.close(descriptor)
+            return True
+
+    def read(self, path: Path, limit: int = 1 << 20) -> bytes | None:
+        """Read a small regular file; None when missing."""
+        try:
+            descriptor = self._open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO must not block
+        except OSError as error:
+            _raise_unless_gone(f"read {path}", error)
+            return None
+        try:
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                raise OperationError(f"cannot read {path}: it is a directory")
+            data = _read(descriptor, limit + 1)
+        except OSError as error:
+            raise syscalls.failed(f"read {path}", error) from error
+        finally:
+            os.close(descriptor)
+        if len(data) > limit:
+            raise OperationError(f"cannot read {path}: it is longer than {limit} bytes")
+        return data
+
+    def write(self, path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
+        """Replace a file at once, in a directory that exists; a failure leaves the old one and nothing else."""
+        attempt = f"write {path}"
+        temporary = f".{path.name[:200]}.{os.getpid()}.{next(self._numbers)}.tmp"
+        with self._parent(path, attempt) as directory:
+            try:
+                _write(temporary, data, mode, directory, durable=durable)
+                os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+                if durable:
+                    _sync(directory)
+            except OSError as error:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=directory)
+                raise syscalls.failed(attempt, error, _remedy(error)) from error
+
+    def ensure_symlink(self, path: Path, target: str) -> None:
+        """Make or replace a symbolic link at once; refuses to replace anything else."""
+        attempt = f"link {path} to {target}"
+        with self._parent(path, attempt) as directory:
+            try:
+                os.symlink(target, path.name, dir_fd=directory)
+                return
+            except FileExistsError:
+                self._check_kind(path, directory, stat.S_IFLNK)
+            except OSError as error:
+                raise syscalls.failed(attempt, error) from error
+            temporary = f".{path.name[:200]}.{os.getpid()}.{next(self._numbers)}.tmp"
+            try:
+                if os.readlink(path.name, dir_fd=directory) != target:
+                    os.symlink(target, temporary, dir_fd=directory)
+                    os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+            except OSError as error:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=directory)
+                raise syscalls.failed(attempt, error) from error
+
+    def read_link(self, path: Path) -> str | None:
+        """Read a symbolic link; None when it is missing or none."""
+        try:
+            return os.readlink(path)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                _raise_unless_gone(f"read the link {path}", error)
+            return None
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename within one file system."""
+        attempt = f"rename {source} to {target}"
+        with self._parent(source, attempt) as origin, self._parent(target, attempt) as directory:
+            try:
+                os.rename(source.name, target.name, src_dir_fd=origin, dst_dir_fd=directory)
+            except OSError as error:
+                raise syscalls.failed(attempt, error) from error
+
+    def remove_file(self, path: Path, *, durable: bool = False) -> None:
+        """Remove a file or symbolic link; missing is success."""
+        with self._existing_parent(path) as directory:
+            if directory is None:
+                return
+            try:
+                os.unlink(path.name, dir_fd=directory)
+                if durable:
+                    _sync(directory)
+            except OSError as error:
+                _raise_unless_gone(f"remove {path}", error)
+
+    def remove_directory(self, path: Path) -> bool:
+        """Remove an empty directory; missing is success, False when it is not empty or a mount."""
+        with self._existing_parent(path) as directory:
+            if directory is None:
+                return True
+            try:
+                os.rmdir(path.name, dir_fd=directory)
+            except FileNotFoundError:
+                return True
+            except OSError as error:
+                if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY}:
+                    return False
+                raise syscalls.failed(f"remove the directory {path}", error) from error
+            return True
+
+    def remove_tree(self, path: Path, *, cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Remove a tree that we made: never across a mount, never through a symbolic link."""
+        if self._survey(path) is not None:
+            self._remove_tree(path, cancelled)
+
+    def discard(self, path: Path) -> None:
+        """Take a tree away at once; a small one is deleted here and now, which is cheaper than a thread."""
+        small = self._survey(path)
+        if small is None:
+            return
+        if not small:
+            try:
+                self._trash.take(path)
+                return
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                if error.errno not in {errno.EXDEV, errno.ENOSPC, errno.EDQUOT}:  # ENOSPC: no room for a name
+                    raise syscalls.failed(f"move {path} into the trash", error) from error
+        self._remove_tree(path, lambda: False)
+
+    def resume_discards(self) -> None:
+        """Delete in the background what a crash left in the trash; for the start of the daemon."""
+        self._trash.resume()
+
+    def settle(self) -> None:
+        """Wait until the trash is empty, or what is left in it cannot be deleted."""
+        self._trash.join()
+
+    def chmod(self, path: Path, mode: int) -> None:
+        """Set the mode, never through a symbolic link."""
+        attempt = f"set the mode of {path} to {mode:04o}"
+        with self._opened(path, attempt) as descriptor:
+            found = os.fstat(descriptor).st_mode
+            if stat.S_ISLNK(found):
+                raise OperationError(f"cannot {attempt}: it is a symbolic link")
+            if stat.S_IMODE(found) != mode:
+                try:
+                    os.chmod(f"/proc/self/fd/{descriptor}", mode)
+                except OSError as error:
+                    raise syscalls.failed(attempt, error) from error
+
+    def chown(self, path: Path, uid: int, gid: int) -> None:
+        """Set the owner (-1: as it is), of a symbolic link itself."""
+        attempt = f"give {path} to {uid}:{gid}"
+        with self._parent(path, attempt) as directory:
+            try:
+                os.chown(path.name, uid, gid, dir_fd=directory, follow_symlinks=False)
+            except OSError as error:
+                raise syscalls.failed(attempt, error) from error
+
+    def _below_root(self, path: Path) -> bool:
+        text = str(path)
+        if not text.startswith(self._root):
+            return False
+        if ".." in path.parts:
+            raise OperationError(f"refused {path}: a path below the root has no .. in it")
+        return True
+
+    def _open(self, path: Path, flags: int) -> int:
+        if self._below_root(path):
+            return syscalls.open_beneath(str(path), flags)
+        return os.open(path, flags | os.O_CLOEXEC)
+
+    @contextmanager
+    def _parent(self, path: Path, attempt: str) -> Generator[int]:
+        try:
+            descriptor = self._open(path.parent, _DIRECTORY)
+        except OSError as error:
+            raise syscalls.failed(attempt, error) from error
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _existing_parent(self, path: Path) -> Generator[int | None]:
+        try:
+            descriptor = self._open(path.parent, _DIRECTORY)
+        except OSError as error:
+            _raise_unless_gone(f"open {path.parent}", error)
+            yield None
+            return
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _opened(self, path: Path, attempt: str) -> Generator[int]:
+        """Open the thing itself, not what a link names, whatever kind it is: without side effects."""
+        try:
+            descriptor = self._open_itself(path)
+        except OSError as error:
+            raise syscalls.failed(attempt, error) from error
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _open_itself(self, path: Path) -> int:
+        if self._below_root(path):
+            return syscalls.open_beneath(str(path), os.O_PATH | os.O_NOFOLLOW)
+        return os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+    def _make_directory(self, path: Path, mode: int, parents_mode: int) -> bool:
+        missing = [path]
+        made = False
+        while missing:
+            here = missing[-1]
+            try:
+                made = self._mkdir(here, mode if here == path else parents_mode)
+                missing.pop()
+            except FileNotFoundError:
+                missing.append(here.parent)
+            except OSError as error:
+                raise syscalls.failed(f"make the directory {here}", error, _remedy(error)) from error
+        return made
+
+    def _mkdir(self, path: Path, mode: int) -> bool:
+        directory = self._open(path.parent, _DIRECTORY)
+        try:
+            os.mkdir(path.name, mode, dir_fd=directory)
+            return True
+        except FileExistsError:
+            self._check_kind(path, directory, stat.S_IFDIR)
+            return False
+        finally:
+            os.close(directory)
+
+    def _check_kind(self, path: Path, directory: int, wanted: int) -> None:
+        """Refuse what is there but of another kind; a link to the right kind will do where links are followed."""
+        kind = stat.S_IFMT(os.stat(path.name, dir_fd=directory, follow_symlinks=False).st_mode)
+        if kind == stat.S_IFLNK != wanted and not self._below_root(path):
+            try:
+                kind = stat.S_IFMT(os.stat(path.name, dir_fd=directory).st_mode)
+            except FileNotFoundError as error:
+                raise OperationError(f"refused {path}: it is a symbolic link to nothing; remove it") from error
+        if kind != wanted:
+            raise OperationError(
+                f"refused {path}: it is a {_KINDS.get(kind, 'thing')}, not a {_KINDS[wanted]}; move it away"
+            )
+
+    def _survey(self, path: Path) -> bool | None:
+        """Look for mounts, and say whether the tree is small; None when it is missing."""
+        try:
+            found = os.lstat(path)
+            return removal.is_small(path) if stat.S_ISDIR(found.st_mode) else True
+        except OSError as error:
+            _raise_unless_gone(f"look through {path}", error)
+            return None
+
+    def _remove_tree(self, path: Path, cancelled: Callable[[], bool]) -> None:
+        with self._existing_parent(path) as directory:
+            if directory is not None:
+                removal.remove_tree(path, directory, cancelled=cancelled)
+
+
+def _remedy(error: OSError) -> str:
+    return _REMEDIES.get(error.errno or 0, "")
+
+
+def _raise_unless_gone(attempt: str, error: OSError) -> None:
+    if error.errno not in _GONE:
+        raise syscalls.failed(attempt, error, _remedy(error)) from error
+
+
+def _read(descriptor: int, limit: int) -> bytes:
+    chunks: list[bytes] = []
+    while limit > 0 and (chunk := os.read(descriptor, min(limit, 1 << 20))):
+        chunks.append(chunk)
+        limit -= len(chunk)
+    return b"".join(chunks)
+
+
+def _write(name: str, data: bytes, mode: int, directory: int, *, durable: bool) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, mode & 0o600, dir_fd=directory)
+    try:
+        os.fchmod(descriptor, mode)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        if durable:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync(directory: int) -> None:
+    # The descriptor is O_PATH, which fsync refuses.
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

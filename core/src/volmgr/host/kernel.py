@@ -1,0 +1,46 @@
+"""What the running kernel and machine can do, read once at start and without mounting anything."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from volmgr.host.interface import Kernel
+
+_NOSWAP = (6, 4)  # the first version whose tmpfs knows noswap; it refuses it in a user namespace
+_WHOLE_MACHINE = ["0", "0", "4294967295"]
+
+
+def read_kernel() -> Kernel:
+    """Read the facts of this machine."""
+    user_namespace = Path("/proc/self/uid_map").read_text(encoding="ascii").split() != _WHOLE_MACHINE
+    return Kernel(
+        boot_id=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
+        memory=memory_of(Path("/proc/meminfo").read_text(encoding="ascii")),
+        tmpfs_noswap=version_of(os.uname().release) >= _NOSWAP and not user_namespace,
+        huge_page_sizes=page_sizes_of(_names(Path("/sys/kernel/mm/hugepages"))),
+        user_namespace=user_namespace,
+    )
+
+
+def memory_of(meminfo: str) -> int:
+    """Give the bytes of MemTotal, 0 when it is missing."""
+    match = re.search(r"^MemTotal:\s+(\d+) kB$", meminfo, re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
+
+
+def version_of(release: str) -> tuple[int, int]:
+    """Give major and minor of a kernel release such as `6.18.44-fc-v669`; (0, 0) when it is none."""
+    match = re.match(r"(\d+)\.(\d+)", release)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def page_sizes_of(names: list[str]) -> tuple[int, ...]:
+    """Give the sizes in bytes of directories such as `hugepages-2048kB`, smallest first."""
+    matches = (re.fullmatch(r"hugepages-(\d+)kB", name) for name in names)
+    return tuple(sorted(int(match[1]) * 1024 for match in matches if match))
+
+
+def _names(directory: Path) -> list[str]:
+    return os.listdir(directory) if directory.is_dir() else []

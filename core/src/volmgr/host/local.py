@@ -1,0 +1,46 @@
+"""The real machine as a Host. Needs Linux 5.8."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from volmgr.host import mount_table
+from volmgr.host.block import LocalBlockDevices
+from volmgr.host.commands import LocalCommands
+from volmgr.host.files import LocalFiles
+from volmgr.host.interface import Host
+from volmgr.host.kernel import read_kernel
+from volmgr.host.mounts import KernelMounts
+from volmgr.host.ownership import LocalOwnership
+from volmgr.host.paths import Paths
+
+
+def local_host(root: Path, *, resume_discards: bool = False) -> Host:
+    """Give the services of this machine for one root, whose symbolic links are resolved here, once.
+
+    `resume_discards` deletes in the background what a crash left in the trash: only for the daemon that holds the
+    root's lock.
+    """
+    paths = Paths(Path(os.path.realpath(root)))
+    commands = LocalCommands()
+    files = LocalFiles(paths)
+    if resume_discards:
+        files.resume_discards()
+    return Host(
+        paths=paths,
+        mounts=KernelMounts(commands),
+        files=files,
+        commands=commands,
+        block=LocalBlockDevices(),
+        ownership=LocalOwnership(),
+        kernel=read_kernel(),
+        clock=time.monotonic,
+    )
+
+
+def propagation(host: Host) -> tuple[str, ...]:
+    """Say how mounts below the root reach other namespaces: `shared:N`, `master:N`; empty is private."""
+    entry = mount_table.containing(host.mounts.table(), host.paths.root)
+    return () if entry is None else entry.propagation

@@ -1,0 +1,312 @@
+"""Mounting on the real kernel: local file systems by system call, all others by mount(8) with a deadline.
+
+What was done is verified by statx, never by reading the table again; the table is read for what concerns many mounts.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from volmgr.errors import BusyError, OperationError, UncertainError
+from volmgr.host import mount_options, mount_table, syscalls
+from volmgr.host.file_systems import LOCAL_TYPES, type_name
+from volmgr.host.holders import holders
+from volmgr.host.interface import Commands, FileSystem, MountEntry
+from volmgr.host.mount_options import MS_BIND, MS_RDONLY, MS_REC, MS_REMOUNT, MountOptions, parse_options
+
+HELPER_DEADLINE = 120.0
+_STACKED = 128  # a bound for what may be stacked on one path
+_PASSES = 16  # how often mounts that hide others are looked through
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
+CORRUPTED = frozenset(
+    {
+        errno.ENOTCONN,
+        errno.ESTALE,
+        errno.EIO,
+        errno.EACCES,
+        errno.EHOSTDOWN,
+        errno.EWOULDBLOCK,
+        errno.ENODEV,
+    }
+)
+"""What stat says of a mount whose server is gone (mount-utils `IsCorruptedMnt`)."""
+
+_DEAD = frozenset({errno.ENOTCONN, errno.ESTALE})
+
+
+class KernelMounts:
+    """Mounts of this process's mount namespace."""
+
+    def __init__(self, commands: Commands) -> None:
+        self._commands = commands
+
+    def table(self) -> tuple[MountEntry, ...]:
+        """Read the whole mount table, oldest mount first."""
+        return mount_table.parse(read_table())
+
+    def below(self, path: Path) -> tuple[MountEntry, ...]:
+        """Give the mounts at or below `path`, deepest and newest first."""
+        return mount_table.below(read_table(), canonical(path))
+
+    def is_mount_point(self, path: Path) -> bool:
+        """Say whether `path` itself is the root of a mount; a dead mount is one, too."""
+        try:
+            return syscalls.statx(str(path)).mount_root
+        except OSError as error:
+            if error.errno in _GONE:
+                return False
+            if error.errno in CORRUPTED:
+                return self.entry(path) is not None
+            raise syscalls.failed(f"look at {path}", error) from error
+
+    def entry(self, path: Path) -> MountEntry | None:
+        """Give the topmost mount at exactly `path`."""
+        return mount_table.at(read_table(), canonical(path))
+
+    def ensure_mounted(
+        self, target: Path, fstype: str, *, source: str = "", options: Sequence[str] = (), deadline: float | None = None
+    ) -> None:
+        """Mount a file system on `target` unless something is mounted there; a dead mount is replaced.
+
+        Local types are mounted by mount(2), which cannot hang; `deadline` is for the others.
+        """
+        parsed = parse_options(options)
+        if parsed.flags & MS_BIND:
+            self.ensure_bound(Path(source), target, options=options)
+            return
+        if self._mounted(target):
+            return
+        attempt = f"mount {fstype} {source or 'none'} on {target}"
+        if fstype in LOCAL_TYPES:
+            with _mount_target(target, attempt) as place:
+                _mount(attempt, source or fstype, place, fstype, parsed)
+        else:
+            wanted = ",".join(mount_options.split_options(options))
+            flags = ("-o", wanted) if wanted else ()
+            argv = ("mount", "-t", fstype, *flags, source or fstype, str(target))
+            self._commands.run(argv, deadline=HELPER_DEADLINE if deadline is None else deadline)
+        if not self._mounted(target):
+            raise UncertainError(f"cannot {attempt}: no error was reported, but nothing is mounted there")
+        self._propagate(target, parsed)
+
+    def ensure_bound(self, source: Path, target: Path, *, options: Sequence[str] = ()) -> None:
+        """Bind `source` on `target` unless it is already there; flags of the source's mount are inherited.
+
+        Only flags of a mount mean anything to a bind; other options are ignored, as mount(8) does.
+        """
+        parsed = parse_options(options)
+        attempt = f"bind {source} on {target}"
+        try:
+            origin = syscalls.statx(str(source), follow=True)
+            place = syscalls.statx(str(target))
+        except OSError as error:
+            raise syscalls.failed(attempt, error, "both must exist before") from error
+        if place.mount_root and (place.device, place.inode) != (origin.device, origin.inode):
+            raise OperationError(f"cannot {attempt}: something else is mounted there; unmount it first")
+        made = not place.mount_root
+        if made:
+            with _mount_target(target, attempt) as opened:
+                _call(attempt, str(source), opened, MS_BIND | parsed.flags & MS_REC)
+        try:
+            self._restrict(source, target, parsed)
+            self._propagate(target, parsed)
+        except OperationError:
+            if made:
+                self._take_back(target, attempt)
+            raise
+
+    def remount(self, target: Path, options: Sequence[str]) -> None:
+        """Change the options of a mounted file system; flags that `options` do not name stay as they are."""
+        parsed = parse_options(options)
+        entry = self.entry(target)
+        attempt = f"remount {target} with {','.join(options)}"
+        if entry is None:
+            raise OperationError(f"cannot {attempt}: nothing is mounted there")
+        if parsed.flags & MS_BIND:
+            inherited = parse_options(entry.options).flags
+            _call(attempt, "", str(target), MS_REMOUNT | MS_BIND | parsed.over(inherited))
+        elif entry.fstype in LOCAL_TYPES:
+            # One flag word sets mount and file system: a read-only bind must not turn its file system read-only.
+            bound_read_only = "ro" in entry.options and "ro" not in entry.super_options
+            inherited = parse_options((*entry.options, *(o for o in entry.super_options if o in {"ro", "sync"}))).flags
+            before = inherited & ~MS_RDONLY if bound_read_only else inherited
+            _call(attempt, "", str(target), MS_REMOUNT | parsed.over(before), parsed.data)
+            if bound_read_only and not parsed.cleared & MS_RDONLY:
+                _call(attempt, "", str(target), MS_REMOUNT | MS_BIND | parsed.over(inherited))
+        else:
+            argv = ("mount", "-o", ",".join(("remount", *options)), str(target))
+            self._commands.run(argv, deadline=HELPER_DEADLINE)
+        self._propagate(target, parsed)
+
+    def unmount(self, target: Path, *, lazy: bool = False, force: bool = False, deadline: float | None = None) -> None:
+        """Unmount everything stacked on `target`; not mounted, or missing, is success.
+
+        Pass `deadline` where a server may be gone (network and FUSE types): umount(8) does it then, killably.
+        """
+        flags = syscalls.UMOUNT_NOFOLLOW
+        flags |= (syscalls.UMOUNT_DETACH if lazy else 0) | (syscalls.UMOUNT_FORCE if force else 0)
+        for _ in range(_STACKED):
+            if deadline is None:
+                if not _unmount_once(target, flags):
+                    return
+            elif (entry := self.entry(target)) is None:
+                return
+            else:
+                self._unmount_by_helper(entry, lazy=lazy, force=force, deadline=deadline)
+        raise BusyError(f"cannot unmount {target}: {_STACKED} mounts were taken away and there are still more")
+
+    def unmount_below(self, path: Path) -> None:
+        """Unmount all mounts at and below `path`, deepest first; nothing is touched twice."""
+        for _ in range(_PASSES):
+            entries = self.below(path)
+            taken = [self._unmount_entry(entry) for entry in entries]
+            if all(taken):
+                return
+            if not any(taken):
+                break
+        names = ", ".join(str(entry.target) for entry in self.below(path))
+        if names:
+            raise BusyError(f"cannot unmount what is below {path}: other mounts hide {names}")
+
+    def file_system(self, path: Path) -> FileSystem:
+        """Ask statfs about `path`."""
+        try:
+            found = syscalls.statfs(str(path))
+        except OSError as error:
+            raise syscalls.failed(f"ask for the file system of {path}", error) from error
+        return FileSystem(type_name(found.type), found.size, found.available, found.inodes, found.inodes_free)
+
+    def _mounted(self, target: Path) -> bool:
+        try:
+            return syscalls.statx(str(target)).mount_root
+        except OSError as error:
+            if error.errno in _DEAD and self.entry(target) is not None:
+                self.unmount(target)
+                return self._mounted(target)
+            raise syscalls.failed(f"mount on {target}", error, "the directory must exist before") from error
+
+    def _restrict(self, source: Path, target: Path, parsed: MountOptions) -> None:
+        """Give a bind its flags, which the first mount(2) ignores; also one that a crash left without them."""
+        if not (parsed.flags | parsed.cleared) & mount_options.PER_MOUNT:
+            return
+        attempt = f"apply options to the bind of {source} on {target}"
+        try:
+            inherited = mount_options.flags_of_statfs(syscalls.statfs(str(source)).flags)
+            now = mount_options.flags_of_statfs(syscalls.statfs(str(target)).flags)
+        except OSError as error:
+            raise syscalls.failed(attempt, error) from error
+        # Without MS_STRICTATIME and MS_NOATIME the kernel adds relatime by itself.
+        wanted = parsed.over(inherited & mount_options.PER_MOUNT) | inherited & MS_RDONLY
+        if now != wanted:
+            _call(attempt, "", str(target), MS_REMOUNT | MS_BIND | wanted & ~MS_REC)
+
+    def _take_back(self, target: Path, attempt: str) -> None:
+        try:
+            syscalls.umount(str(target))
+        except OSError as error:
+            raise UncertainError(f"{attempt}: left mounted without its options: {syscalls.describe(error)}") from error
+
+    def _propagate(self, target: Path, parsed: MountOptions) -> None:
+        for flag in parsed.propagation:
+            _call(f"set the propagation of {target}", "", str(target), flag)
+
+    def _unmount_entry(self, entry: MountEntry) -> bool:
+        if entry.fstype in LOCAL_TYPES:
+            return _unmount_once(entry.target, syscalls.UMOUNT_NOFOLLOW)
+        return self._unmount_by_helper(entry, deadline=HELPER_DEADLINE)
+
+    def _unmount_by_helper(
+        self, entry: MountEntry, *, lazy: bool = False, force: bool = False, deadline: float
+    ) -> bool:
+        flags = [flag for flag, given in (("-l", lazy), ("-f", force)) if given]
+        result = self._commands.run(
+            ("umount", "--no-canonicalize", *flags, str(entry.target)), deadline=deadline, accept=range(256)
+        )
+        if result.exit_code == 0:
+            return True
+        if "not mounted" in result.stderr or "no mount point" in result.stderr:
+            return False
+        if "busy" in result.stderr:
+            raise _busy(entry.target)
+        raise OperationError(f"cannot unmount {entry.target}: {result.stderr.strip()}")
+
+
+def read_table() -> bytes:
+    """Read the mount table of this process; Linux 5.8 and later give each standing mount exactly once."""
+    descriptor = os.open("/proc/self/mountinfo", os.O_RDONLY)
+    try:
+        chunks: list[bytes] = []
+        while chunk := os.read(descriptor, 1 << 20):
+            chunks.append(chunk)
+    finally:
+        os.close(descriptor)
+    return b"".join(chunks)
+
+
+def canonical(path: Path) -> Path:
+    """Resolve the directory that `path` lies in, but not `path` itself, which may be a dead mount."""
+    return Path(os.path.realpath(path.parent)) / path.name
+
+
+@contextmanager
+def _mount_target(target: Path, attempt: str) -> Generator[str]:
+    """Hold the target open, so that it cannot become a symbolic link before the mount."""
+    try:
+        descriptor = os.open(target, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise syscalls.failed(attempt, error) from error
+    try:
+        if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            raise OperationError(f"cannot {attempt}: the target is a symbolic link")
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _mount(attempt: str, source: str, place: str, fstype: str, parsed: MountOptions) -> None:
+    try:
+        syscalls.mount(source, place, fstype, parsed.flags, parsed.data)
+    except OSError as error:
+        hints = {
+            errno.ENODEV: f"this kernel has no file system {fstype}; load its module",
+            errno.EINVAL: f"check the options {parsed.data!r}; dmesg may say more",
+            errno.EPERM: "volmgr needs CAP_SYS_ADMIN",
+        }
+        raise syscalls.failed(attempt, error, hints.get(error.errno or 0, "")) from error
+
+
+def _call(attempt: str, source: str, target: str, flags: int, data: str = "") -> None:
+    try:
+        syscalls.mount(source, target, "", flags, data)
+    except OSError as error:
+        raise syscalls.failed(attempt, error) from error
+
+
+def _unmount_once(target: Path, flags: int) -> bool:
+    try:
+        syscalls.umount(str(target), flags)
+    except OSError as error:
+        if error.errno == errno.EINVAL or error.errno in _GONE:
+            return False
+        if error.errno == errno.EBUSY:
+            raise _busy(target) from error
+        raise syscalls.failed(f"unmount {target}", error) from error
+    return True
+
+
+def _busy(target: Path) -> BusyError:
+    place = canonical(target)
+    data = read_table()
+    inner = [str(entry.target) for entry in mount_table.below(data, place) if entry.target != place]
+    if inner:
+        return BusyError(f"cannot unmount {target}: mounted below it: {', '.join(inner)}")
+    entry = mount_table.at(data, place)
+    found: tuple[str, ...] = ()
+    with suppress(OSError):
+        found = holders(place, entry)
+    return BusyError(f"cannot unmount {target}: it is in use", found)

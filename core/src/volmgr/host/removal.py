@@ -1,0 +1,142 @@
+"""Removing trees that we made: never across a mount, never through a symbolic link, in any depth.
+
+A tree with a mount in it is refused before anything in it is touched: small trees are looked through, for large ones
+the mount table is read. What is mounted later is found by its mount id (directories) or by EBUSY (files).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from volmgr.errors import BusyError, OperationError, TransientError
+from volmgr.host import mount_table, syscalls
+from volmgr.host.mounts import canonical, read_table
+from volmgr.host.tree_walk import When, walk
+
+SMALL = 64
+"""A tree with at most so many entries is deleted at once: about a millisecond."""
+
+_CHECK_EACH = 256
+
+
+def is_small(path: Path) -> bool:
+    """Say whether the directory has few entries; raises BusyError when it is or holds a mount, in any size."""
+    if syscalls.statx(str(path)).mount_root:
+        raise BusyError(f"cannot remove {path}: it is a mount; unmount it first")
+    seen = 0
+    stack = [str(path)]
+    try:
+        while stack:
+            with os.scandir(stack.pop()) as entries:
+                for entry in entries:
+                    seen += 1
+                    if seen > SMALL:
+                        _refuse_mounts(path)
+                        return False
+                    if syscalls.statx(entry.path).mount_root:
+                        raise _mounted(path, [entry.path])
+                    if entry.is_dir(follow_symlinks=False):
+                        stack.append(entry.path)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        _refuse_mounts(path)
+        return False
+    return True
+
+
+def remove_tree(path: Path, directory: int, *, cancelled: Callable[[], bool] = lambda: False) -> None:
+    """Remove a file, link or tree that lies in the open `directory`; missing is success.
+
+    Its mounts have been looked for by `is_small`.
+    """
+    try:
+        _remove(path, directory, cancelled)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
+def _remove(path: Path, directory: int, cancelled: Callable[[], bool]) -> None:
+    try:
+        os.unlink(path.name, dir_fd=directory)
+        return
+    except (IsADirectoryError, PermissionError) as error:  # EISDIR is Linux, EPERM is POSIX
+        if error.errno == errno.EPERM and not _is_directory(path.name, directory):
+            raise
+    mounts: list[str] = []
+    removed = 0
+    mount = syscalls.statx(descriptor=directory).mount
+    for step in walk(str(path), path.name, directory, mount=mount, skipped=mounts.append):
+        match step.when:
+            case When.ENTERED:
+                removed = _empty(step.path, step.descriptor, removed, cancelled, path)
+            case When.LEAVING:
+                pass
+            case When.LEFT if not _holds_any(step.path, mounts):
+                _remove_directory(step.path, step.name, step.descriptor)
+            case When.LEFT:
+                pass
+    if mounts:
+        raise _mounted(path, mounts)
+
+
+def _empty(path: str, descriptor: int, removed: int, cancelled: Callable[[], bool], top: Path) -> int:
+    with os.scandir(descriptor) as entries:
+        for entry in entries:
+            if removed % _CHECK_EACH == 0 and cancelled():
+                raise TransientError(
+                    f"removing {top} was stopped after {removed} entries; it goes on when it is due again"
+                )
+            removed += 1
+            if entry.is_dir(follow_symlinks=False):
+                continue
+            try:
+                os.unlink(entry.name, dir_fd=descriptor)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise _refused(f"{path}/{entry.name}", error) from error
+    return removed
+
+
+def _remove_directory(path: str, name: str, descriptor: int) -> None:
+    try:
+        os.rmdir(name, dir_fd=descriptor)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
+def _holds_any(path: str, mounts: list[str]) -> bool:
+    return any(mount.startswith(f"{path}/") for mount in mounts)
+
+
+def _is_directory(name: str, descriptor: int) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode)
+
+
+def _refuse_mounts(path: Path) -> None:
+    mounts = [str(entry.target) for entry in mount_table.below(read_table(), canonical(path))]
+    if mounts:
+        raise _mounted(path, mounts)
+
+
+def _mounted(path: Path, mounts: list[str]) -> BusyError:
+    return BusyError(f"cannot remove {path}: mounted in it: {', '.join(mounts)}; unmount that first")
+
+
+def _refused(path: Path | str, error: OSError) -> OperationError:
+    if error.errno == errno.EBUSY:
+        return BusyError(f"cannot remove {path}: it is a mount; unmount it first")
+    if error.errno == errno.EPERM:
+        return syscalls.failed(f"remove {path}", error, "if lsattr shows it as immutable, chattr -i it")
+    if error.errno == errno.ENOTEMPTY:
+        return syscalls.failed(f"remove {path}", error, "something was put into it meanwhile")
+    return syscalls.failed(f"remove {path}", error)

@@ -1,0 +1,172 @@
+"""System calls that Python has no word for, by ctypes; each raises OSError with the path that it failed on.
+
+Needs Linux 5.8 (STATX_MNT_ID, STATX_ATTR_MOUNT_ROOT). `CDLL` releases the GIL around each call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from dataclasses import dataclass
+
+from volmgr.errors import OperationError
+
+AT_FDCWD = -100
+_AT_SYMLINK_NOFOLLOW = 0x100
+_AT_NO_AUTOMOUNT = 0x800
+_AT_EMPTY_PATH = 0x1000
+_AT_STATX_DONT_SYNC = 0x4000
+_STATX_BASIC_STATS = 0x7FF
+_STATX_MNT_ID = 0x1000
+_STATX_MNT_ID_UNIQUE = 0x4000
+_STATX_ATTR_MOUNT_ROOT = 0x2000
+_SYS_OPENAT2 = 437
+RESOLVE_NO_SYMLINKS = 0x04
+
+UMOUNT_FORCE = 1
+UMOUNT_DETACH = 2
+UMOUNT_NOFOLLOW = 8
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+class _Statx(ctypes.Structure):
+    _fields_ = (
+        ("mask", ctypes.c_uint32),
+        ("blksize", ctypes.c_uint32),
+        ("attributes", ctypes.c_uint64),
+        ("nlink", ctypes.c_uint32),
+        ("uid", ctypes.c_uint32),
+        ("gid", ctypes.c_uint32),
+        ("mode", ctypes.c_uint16),
+        ("pad", ctypes.c_uint16),
+        ("ino", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+        ("blocks", ctypes.c_uint64),
+        ("attributes_mask", ctypes.c_uint64),
+        ("times", ctypes.c_uint64 * 8),
+        ("rdev_major", ctypes.c_uint32),
+        ("rdev_minor", ctypes.c_uint32),
+        ("dev_major", ctypes.c_uint32),
+        ("dev_minor", ctypes.c_uint32),
+        ("mnt_id", ctypes.c_uint64),
+        ("spare", ctypes.c_uint64 * 13),
+    )
+
+
+class _Statfs(ctypes.Structure):
+    _fields_ = (
+        ("type", ctypes.c_long),
+        ("bsize", ctypes.c_long),
+        ("blocks", ctypes.c_uint64),
+        ("bfree", ctypes.c_uint64),
+        ("bavail", ctypes.c_uint64),
+        ("files", ctypes.c_uint64),
+        ("ffree", ctypes.c_uint64),
+        ("fsid", ctypes.c_int * 2),
+        ("namelen", ctypes.c_long),
+        ("frsize", ctypes.c_long),
+        ("flags", ctypes.c_long),
+        ("spare", ctypes.c_long * 4),
+    )
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+@dataclass(frozen=True, slots=True)
+class Statx:
+    """What statx says; `mount` is the unique mount id (the reused one before Linux 6.8)."""
+
+    mode: int
+    device: int
+    inode: int
+    mount: int
+    mount_root: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Statfs:
+    """What statfs says; sizes in bytes, `flags` as the MS_… bits that statfs(2) calls ST_…."""
+
+    type: int
+    size: int
+    available: int
+    inodes: int
+    inodes_free: int
+    flags: int
+
+
+def mount(source: str, target: str, fstype: str, flags: int = 0, data: str = "") -> None:
+    """Mount a file system, or change a mount."""
+    arguments = (os.fsencode(source or "none"), os.fsencode(target), os.fsencode(fstype) or None)
+    if _libc.mount(*arguments, ctypes.c_ulong(flags), os.fsencode(data) or None) != 0:
+        raise _error(target)
+
+
+def umount(target: str, flags: int = UMOUNT_NOFOLLOW) -> None:
+    """Unmount what is on top at `target`."""
+    if _libc.umount2(os.fsencode(target), flags) != 0:
+        raise _error(target)
+
+
+def statx(path: str = "", *, descriptor: int = AT_FDCWD, follow: bool = False) -> Statx:
+    """Look at a path without asking a server for news; an empty path is the descriptor itself."""
+    flags = _AT_NO_AUTOMOUNT | _AT_STATX_DONT_SYNC
+    flags |= (0 if follow else _AT_SYMLINK_NOFOLLOW) | (0 if path else _AT_EMPTY_PATH)
+    mask = _STATX_BASIC_STATS | _STATX_MNT_ID | _STATX_MNT_ID_UNIQUE
+    result = _Statx()
+    if _libc.statx(descriptor, os.fsencode(path), flags, mask, ctypes.byref(result)) != 0:
+        raise _error(path)
+    return Statx(
+        mode=result.mode,
+        device=os.makedev(result.dev_major, result.dev_minor),
+        inode=result.ino,
+        mount=result.mnt_id,
+        mount_root=bool(result.attributes & _STATX_ATTR_MOUNT_ROOT),
+    )
+
+
+def statfs(path: str) -> Statfs:
+    """Ask for the file system of `path`: unlike os.statvfs it tells the file system's type."""
+    result = _Statfs()
+    if _libc.statfs(os.fsencode(path), ctypes.byref(result)) != 0:
+        raise _error(path)
+    block = result.frsize or result.bsize
+    return Statfs(
+        type=result.type & 0xFFFFFFFF,
+        size=result.blocks * block,
+        available=result.bavail * block,
+        inodes=result.files,
+        inodes_free=result.ffree,
+        flags=result.flags,
+    )
+
+
+def open_beneath(path: str, flags: int, *, descriptor: int = AT_FDCWD) -> int:
+    """Open without following any symbolic link, in no part of the path: openat2(2)."""
+    how = _OpenHow(flags=flags | os.O_CLOEXEC, mode=0, resolve=RESOLVE_NO_SYMLINKS)
+    size = ctypes.c_size_t(ctypes.sizeof(how))
+    encoded = ctypes.c_char_p(os.fsencode(path))
+    result: int = _libc.syscall(ctypes.c_long(_SYS_OPENAT2), descriptor, encoded, ctypes.byref(how), size)
+    if result < 0:
+        raise _error(path)
+    return result
+
+
+def describe(error: OSError) -> str:
+    """Say what an OSError is: its name, which one can search for, and the system's text."""
+    return f"{errno.errorcode.get(error.errno or 0, 'unknown error')} ({error.strerror})"
+
+
+def failed(attempt: str, error: OSError, remedy: str = "") -> OperationError:
+    """Give the error for an attempt that the kernel refused."""
+    return OperationError(f"cannot {attempt}: {describe(error)}{'; ' if remedy else ''}{remedy}")
+
+
+def _error(path: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number), path)
