@@ -40,7 +40,7 @@ from volmgr.model.objects import (
     ServiceAccount,
     StorageClass,
 )
-from volmgr.model.pod import Container, Pod
+from volmgr.model.pod import Container, Pod, PodSpec, ResourceRequirements
 from volmgr.model.quantity import Quantity
 from volmgr.model.volume import Applies, Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
 
@@ -92,9 +92,11 @@ __all__ = [
     "PersistentVolumeClaim",
     "PluginError",
     "Pod",
+    "PodSpec",
     "Quantity",
     "Reconstructed",
     "Reference",
+    "ResourceRequirements",
     "Secret",
     "ServiceAccount",
     "SpecError",
