@@ -5,7 +5,8 @@
 """
 
 from volmgr.testing.fake_host import FakeHost
-from volmgr.testing.fault_host import Call, Fault, FaultHost, Killed
+from volmgr.testing.fault_host import Call, Fault, FaultHost, Killed, When
 from volmgr.testing.machine import Disk, Machine, Node
+from volmgr.testing.volume import Volume, pod
 
-__all__ = ["Call", "Disk", "FakeHost", "Fault", "FaultHost", "Killed", "Machine", "Node"]
+__all__ = ["Call", "Disk", "FakeHost", "Fault", "FaultHost", "Killed", "Machine", "Node", "Volume", "When", "pod"]
