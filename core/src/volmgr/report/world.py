@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from volmgr.actual import ActualStateOfWorld
 from volmgr.admission import Admission
@@ -17,9 +17,6 @@ from volmgr.next_step import Readiness
 from volmgr.operations import Operation
 from volmgr.plugins import Plugins
 from volmgr.report.events import EventLog
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 POD_ERROR_LIMIT = 10
 """Errors kept per Pod; kubelet's maxPodErrors (desired_state_of_world.go)."""
@@ -52,6 +49,45 @@ class PodEntry:
     tidying: bool = False
     tidy_error: str = ""
     processed: bool = False
+
+
+class PodTable(dict[str, PodEntry]):
+    """The Pods by UID, with an index by `namespace/name`, since a name is looked up at each event somebody waits for.
+
+    The index follows item assignment and `pop` alone; a Pod whose name changes is assigned again.
+    """
+
+    def __init__(self) -> None:
+        """Start empty."""
+        super().__init__()
+        self._keys: dict[str, str] = {}
+        self._by_key: dict[str, list[str]] = {}
+
+    def __setitem__(self, uid: str, entry: PodEntry) -> None:
+        self._unindex(uid)
+        super().__setitem__(uid, entry)
+        self._keys[uid] = entry.pod.key
+        self._by_key.setdefault(entry.pod.key, []).append(uid)
+
+    def __delitem__(self, uid: str) -> None:
+        super().__delitem__(uid)
+        self._unindex(uid)
+
+    def pop(self, uid: str, *default: Any) -> Any:  # noqa: ANN401 - dict's own signature
+        """Take an entry out and give it."""
+        self._unindex(uid)
+        return super().pop(uid, *default)
+
+    def named(self, key: str) -> tuple[PodEntry, ...]:
+        """Give the Pods of one `namespace/name`: more than one while an old one leaves."""
+        return tuple(self[uid] for uid in self._by_key.get(key, ()))
+
+    def _unindex(self, uid: str) -> None:
+        key = self._keys.pop(uid, None)
+        if key is not None:
+            self._by_key[key].remove(uid)
+            if not self._by_key[key]:
+                del self._by_key[key]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +129,7 @@ class World:
     admission: Admission
     desired: DesiredStateOfWorld = field(default_factory=DesiredStateOfWorld)
     actual: ActualStateOfWorld = field(default_factory=ActualStateOfWorld)
-    pods: dict[str, PodEntry] = field(default_factory=dict[str, PodEntry])
+    pods: PodTable = field(default_factory=PodTable)
     objects: dict[ObjectRef, ObjectEntry] = field(default_factory=dict[ObjectRef, ObjectEntry])
     sources: dict[str, str] = field(default_factory=dict[str, str])
     """By source: empty when it was read whole, else why it is not ready."""
@@ -127,8 +163,4 @@ class World:
         if selector in self.pods:
             return (self.pods[selector],)
         key = selector if "/" in selector else f"default/{selector}"
-        found = [entry for entry in self._entries() if entry.pod.key == key]
-        return tuple(sorted(found, key=lambda entry: (entry.leaving, -entry.since)))
-
-    def _entries(self) -> Iterator[PodEntry]:
-        return iter(self.pods.values())
+        return tuple(sorted(self.pods.named(key), key=lambda entry: (entry.leaving, -entry.since)))

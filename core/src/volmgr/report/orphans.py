@@ -1,0 +1,48 @@
+"""What is on the host without a Pod, and why it was kept. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from volmgr.report.volumes import missing_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from volmgr.report.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanReport:
+    """One thing that was kept; `volume` is its unique name where it is a volume."""
+
+    pod_uid: str
+    path: str
+    reason: str
+    volume: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphansReport:
+    """All that was kept, by path."""
+
+    orphans: tuple[OrphanReport, ...]
+
+
+def orphans_report(world: World) -> OrphansReport:
+    """Report directories that were kept, and volumes of Pods or types that nobody knows."""
+    directories = [OrphanReport(pod_uid=o.pod_uid, path=o.path, reason=o.reason) for o in world.orphans.values()]
+    listed = {orphan.path for orphan in directories}
+    volumes = [orphan for orphan in _volumes(world) if not orphan.path or orphan.path not in listed]
+    return OrphansReport(orphans=tuple(sorted([*directories, *volumes], key=lambda o: (o.path, o.volume))))
+
+
+def _volumes(world: World) -> Iterator[OrphanReport]:
+    for volume in world.actual:
+        served = volume.plugin in world.plugins.types
+        for uid, mount in volume.mounts.items():
+            if served and uid in world.pods:
+                continue
+            reason = "its Pod is not known" if served else f"it waits for {missing_type(volume.plugin)}"
+            yield OrphanReport(pod_uid=uid, path=str(mount.path or ""), reason=reason, volume=volume.name)

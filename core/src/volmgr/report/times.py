@@ -1,0 +1,12 @@
+"""Times as people and programs read them: RFC 3339, UTC. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def rfc3339(seconds: float) -> str | None:
+    """Give Unix time in seconds as text, to the millisecond; None for 0, which is never."""
+    if not seconds:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,218 @@
+"""What one Pod's volumes do: state, step, errors, and what each waits for. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from volmgr.model.volume import Presence
+from volmgr.next_step import blocked, next_step
+from volmgr.operations import Operation, Verb
+from volmgr.plugins import PACKAGES
+from volmgr.report.times import rfc3339
+from volmgr.report.waiting import mount_is_good
+
+if TYPE_CHECKING:
+    from volmgr.actual import ActualVolume
+    from volmgr.admission import Backoff
+    from volmgr.desired import DesiredVolume
+    from volmgr.report.world import PodEntry, Running, World
+
+STATES = {Presence.YES: "mounted", Presence.UNCERTAIN: "uncertain", Presence.NO: "not mounted"}
+RESOLVE = "resolve"
+"""The step before any operation: finding out what a volume is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeReport:
+    """One volume of one Pod. `names` are the Pod's own; `message` says in one line all that is wrong, or nothing."""
+
+    names: tuple[str, ...]
+    type: str
+    plugin: str
+    unique_name: str
+    state: str
+    wanted: bool
+    healthy: bool
+    path: str = ""
+    step: str = ""
+    running: bool = False
+    since: str | None = None
+    attempts: int = 0
+    last_error: str = ""
+    next_retry: str | None = None
+    waits_for: str = ""
+    progress: str = ""
+    quarantined: bool = False
+    problem: str = ""
+    message: str = ""
+
+
+class Lens:
+    """A world with its running operations by volume, so that many Pods can be looked at in one go."""
+
+    def __init__(self, world: World) -> None:
+        """Index what runs."""
+        self.world = world
+        self._running: dict[str, list[Running]] = defaultdict(list)
+        for running in world.running.values():
+            self._running[running.operation.volume].append(running)
+
+    def volumes(self, uid: str) -> tuple[VolumeReport, ...]:
+        """Report each volume that a Pod wants or has, those that could not be resolved first."""
+        world = self.world
+        entry = world.pods.get(uid)
+        names = {volume.name for volume in world.desired.of_pod(uid)}
+        names |= {volume.name for volume in world.actual.of_pod(uid)}
+        unresolved = [self._unresolved(entry, name) for name in sorted(entry.errors)] if entry else []
+        return (*unresolved, *(self._volume(name, uid, entry) for name in sorted(names)))
+
+    def _unresolved(self, entry: PodEntry, name: str) -> VolumeReport:
+        uid = entry.pod.uid
+        volume_type = next((volume.type for volume in entry.pod.spec.volumes if volume.name == name), "")
+        report = VolumeReport(
+            names=(name,),
+            type=volume_type,
+            plugin="",
+            unique_name="",
+            state=STATES[Presence.NO],
+            wanted=True,
+            healthy=False,
+            step=RESOLVE,
+            since=rfc3339(entry.since),
+            last_error=entry.errors[name],
+        )
+        for volume in self.world.actual.of_pod(uid):
+            mount = volume.mounts[uid]
+            if mount.inline and mount.spec_name == name:
+                path = str(mount.path or "")
+                report = replace(report, plugin=volume.plugin, state=STATES[mount.state], path=path)
+        return replace(report, message=describe(report))
+
+    def _volume(self, name: str, uid: str, entry: PodEntry | None) -> VolumeReport:
+        desired, actual = self.world.desired.get(name), self.world.actual.get(name)
+        wanted = desired.mounts.get(uid) if desired else None
+        mount = actual.mounts.get(uid) if actual else None
+        spec = wanted.spec if wanted else actual.spec if actual else None
+        report = VolumeReport(
+            names=wanted.outer_names if wanted else (mount.spec_name,) if mount else (),
+            type=spec.type if spec else "",
+            plugin=desired.plugin if desired else actual.plugin if actual else "",
+            unique_name=name,
+            state=STATES[mount.state if mount else Presence.NO],
+            wanted=wanted is not None,
+            healthy=desired is not None and wanted is not None and mount_is_good(desired, actual, uid),
+            path=str(mount.path or "") if mount else "",
+            problem=mount.problem if mount else "",
+        )
+        report = self._with_step(report, uid, desired, actual)
+        if not report.waits_for:
+            report = replace(report, waits_for=self._waits_for(report, uid, entry, desired, actual))
+        kept = wanted is None and entry is not None and not entry.leaving
+        busy = bool(report.step or report.problem or report.waits_for)
+        report = replace(report, healthy=(report.healthy or kept) and not busy)
+        return report if report.healthy else replace(report, message=describe(report))
+
+    def _with_step(
+        self, report: VolumeReport, uid: str, desired: DesiredVolume | None, actual: ActualVolume | None
+    ) -> VolumeReport:
+        world = self.world
+        mine = {uid, ""}
+        running = [item for item in self._running.get(report.unique_name, ()) if item.operation.pod_uid in mine]
+        due = [op for op in next_step(desired, actual, world.readiness) if op.pod_uid in mine]
+        if running:
+            now = running[0]
+            report = replace(
+                report,
+                step=now.operation.verb.value,
+                running=True,
+                since=rfc3339(now.since),
+                progress=now.progress,
+                quarantined=now.quarantined,
+            )
+            return self._with_backoff(report, world.admission.backoff(now.operation))
+        if not due:
+            return report
+        report = replace(report, step=due[0].verb.value)
+        backoff = world.admission.backoff(due[0])
+        if backoff is not None:
+            return self._with_backoff(report, backoff)
+        return replace(report, waits_for=self._holder_of(report.unique_name, due[0]))
+
+    def _with_backoff(self, report: VolumeReport, backoff: Backoff | None) -> VolumeReport:
+        if backoff is None:
+            return report
+        report = replace(report, attempts=backoff.attempts, last_error=backoff.error)
+        if report.running:
+            return report
+        return replace(report, since=rfc3339(backoff.since), next_retry=rfc3339(backoff.until))
+
+    def _holder_of(self, volume: str, due: Operation) -> str:
+        """Say which operation keeps a due one from being started."""
+        for running in self._running.get(volume, ()):
+            other = running.operation
+            owner = self.world.pods.get(other.pod_uid)
+            whose = f" of Pod {owner.pod.key}" if owner else ""
+            past = ", which is past its deadline" if running.quarantined else ""
+            return f"{other.verb.value}{whose} on the same volume to end{past}"
+        return "" if due.verb is not Verb.UNMOUNT else self._teardown_waits()
+
+    def _teardown_waits(self) -> str:
+        world = self.world
+        if world.readiness.read_only:
+            return "the root directory to be adopted: run volmgr adopt"
+        if not world.readiness.unmount:
+            reasons = "; ".join(world.not_ready_because)
+            return f"every source to be read whole ({reasons})" if reasons else "every source to be read whole"
+        return ""
+
+    def _waits_for(
+        self,
+        report: VolumeReport,
+        uid: str,
+        entry: PodEntry | None,
+        desired: DesiredVolume | None,
+        actual: ActualVolume | None,
+    ) -> str:
+        if report.plugin not in self.world.plugins.types:
+            return missing_type(report.plugin, report.type)
+        if desired is not None and uid in desired.mounts:
+            found = [item.what for item in blocked(desired, actual, self.world.readiness) if item.pod_uid == uid]
+            if not report.healthy and self.world.readiness.read_only:
+                found.append(self._teardown_waits())
+            return "; ".join(text.removeprefix("waits for ") for text in found)
+        gone = entry is None or entry.leaving
+        return self._teardown_waits() if gone and not report.step else ""
+
+
+def missing_type(plugin: str, field: str = "") -> str:
+    """Say which package would serve a volume whose type is not installed."""
+    short = plugin.rpartition("/")[2].replace("-", "")
+    package = PACKAGES.get(field) or next((p for f, p in PACKAGES.items() if f.lower() == short), "")
+    install = f"install {package}" if package else "install the package that brings it"
+    return f"a package that serves {plugin}: {install}, then run volmgr plugins reload"
+
+
+def describe(report: VolumeReport) -> str:
+    """Say in one line what a volume does and why it is not done: which, step, since when, error, next try."""
+    what = " ".join(report.names) or report.unique_name
+    kind = report.type or report.plugin
+    parts = [f"{report.state}, {report.problem}" if report.problem else report.state]
+    step = report.step
+    if report.running:
+        parts.append(f"{step} running since {report.since}" + (f" ({report.progress})" if report.progress else ""))
+    elif report.attempts:
+        times = "once" if report.attempts == 1 else f"{report.attempts} times"
+        parts.append(f"{step} failed {times} since {report.since}, next try at {report.next_retry}")
+    elif step == RESOLVE:
+        parts.append(f"cannot be resolved since {report.since}")
+    elif step:
+        parts.append(f"{step} is due")
+    if report.quarantined:
+        parts.append("past its deadline: quarantined until it really ends")
+    if report.waits_for:
+        parts.append(f"waits for {report.waits_for}")
+    if report.last_error:
+        parts.append(f"last error: {report.last_error}" if report.running else report.last_error)
+    return f"volume {what} ({kind}): {'; '.join(parts)}"

@@ -1,0 +1,83 @@
+"""Whether a Pod has reached what somebody waits for. Pure, and O(volumes of that Pod)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from volmgr.model.volume import Presence
+from volmgr.next_step import source_changed
+from volmgr.operations import Verb
+
+if TYPE_CHECKING:
+    from volmgr.actual import ActualVolume
+    from volmgr.desired import DesiredVolume
+    from volmgr.model.pod import Pod
+    from volmgr.report.world import PodEntry, World
+
+
+def is_mounted(world: World, selector: str) -> bool:
+    """Say whether every used volume of a Pod is mounted as it is wanted now; an unknown Pod is waited for."""
+    entry = next(iter(world.find_pods(selector)), None)
+    if entry is None or entry.leaving or not entry.processed or entry.errors:
+        return False
+    uid = entry.pod.uid
+    return all(mount_is_good(volume, world.actual.get(volume.name), uid) for volume in world.desired.of_pod(uid))
+
+
+def is_unmounted(world: World, selector: str) -> bool:
+    """Say whether nothing of a Pod is mounted, perhaps mounted, or being mounted; true of an unknown Pod."""
+    uids = {selector, *(entry.pod.uid for entry in world.find_pods(selector))}
+    if any(world.actual.of_pod(uid) for uid in uids):
+        return False
+    return not any(op.verb is Verb.MOUNT and op.pod_uid in uids for op in world.running)
+
+
+def mount_is_good(desired: DesiredVolume, actual: ActualVolume | None, uid: str) -> bool:
+    """Say whether one Pod's mount of a volume is there, of the wanted revision, and not about to be unmounted."""
+    mounted = actual.mounts.get(uid) if actual else None
+    if mounted is None or mounted.state is not Presence.YES:
+        return False
+    wanted = desired.mounts[uid]
+    if desired.facets.remount and mounted.revision != wanted.revision:
+        return False
+    return not source_changed(wanted, mounted)
+
+
+def used_names(pod: Pod) -> tuple[str, ...]:
+    """Give the Pod's own names of the volumes that some container uses, sorted."""
+    used: set[str] = set()
+    for container in pod.all_containers():
+        used.update(mount.name for mount in container.volume_mounts)
+        used.update(device.name for device in container.volume_devices)
+    return tuple(sorted(volume.name for volume in pod.spec.volumes if volume.name in used))
+
+
+def unmounted_names(world: World, entry: PodEntry) -> tuple[str, ...]:
+    """Give the Pod's own names of the used volumes that are not mounted, sorted."""
+    uid = entry.pod.uid
+    good = {
+        name
+        for volume in world.desired.of_pod(uid)
+        if mount_is_good(volume, world.actual.get(volume.name), uid)
+        for name in volume.mounts[uid].outer_names
+    }
+    return tuple(name for name in used_names(entry.pod) if name not in good)
+
+
+def unattached_names(world: World, entry: PodEntry) -> tuple[str, ...]:
+    """Give those of `unmounted_names` whose volume must be attached first and is not, sorted."""
+    uid = entry.pod.uid
+    absent = set(unmounted_names(world, entry))
+    names: set[str] = set()
+    for volume in world.desired.of_pod(uid):
+        actual = world.actual.get(volume.name)
+        if volume.facets.attach and (actual is None or actual.attached is not Presence.YES):
+            names.update(volume.mounts[uid].outer_names)
+    return tuple(sorted(names & absent))
+
+
+def unprocessed_names(world: World, entry: PodEntry) -> tuple[str, ...]:
+    """Give the Pod's own names of the used volumes that could not be resolved, or have not been yet, sorted."""
+    uid = entry.pod.uid
+    resolved = {name for volume in world.desired.of_pod(uid) for name in volume.mounts[uid].outer_names}
+    return tuple(name for name in used_names(entry.pod) if name not in resolved)

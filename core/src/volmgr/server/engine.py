@@ -1,0 +1,82 @@
+"""What the API server asks of the daemon; the reconciler implements it, tests fake it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from volmgr.report.events import EventLog
+    from volmgr.report.world import Hold, World
+
+T = TypeVar("T")
+
+
+class Action(StrEnum):
+    """What became of an object that was sent."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyResult:
+    """One object that was sent, and what became of it; `uid` is empty for what has none."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    action: str
+
+
+class Engine(Protocol):
+    """The daemon as its API server sees it. Every method may be called on any thread, and may block it."""
+
+    def ask(self, query: Callable[[World], T], timeout: float = 10.0) -> T:
+        """Run a query on the reconciler's thread between two events; raises TimeoutError, or what it raised."""
+        ...
+
+    def wait(self, pod: str, condition: str, timeout: float) -> str | None:
+        """Block until a Pod is `mounted` or `unmounted`; None when it is, else why not at the timeout (seconds)."""
+        ...
+
+    def apply(self, data: bytes) -> tuple[ApplyResult, ...]:
+        """Accept Pods and other objects, durably; raises ManifestError or SpecError for bad input."""
+        ...
+
+    def delete(self, pod: str) -> str:
+        """Let a Pod leave and give its UID; raises KeyError (unknown) or SpecError (it belongs to a file)."""
+        ...
+
+    def hold(self, pod: str, pid: int, who: str) -> Hold:
+        """Keep a Pod's volumes while a process lives; raises KeyError (unknown Pod) or OperationError."""
+        ...
+
+    def release(self, hold_id: str) -> bool:
+        """Give a hold back; False when there is none of that name."""
+        ...
+
+    def drain(self, timeout: float) -> tuple[str, ...]:
+        """Take everything down and give what is left at the timeout (seconds): empty when all is gone."""
+        ...
+
+    def adopt(self) -> str:
+        """Take over a root directory that somebody else filled; gives what was done, in words."""
+        ...
+
+    def reload(self) -> str:
+        """Check the installed packages in a child, then execute the daemon anew; PluginError when refused."""
+        ...
+
+    def accept_manifests(self) -> str:
+        """Confirm that the manifests directory really moved to another device or file system."""
+        ...
+
+    @property
+    def events(self) -> EventLog:
+        """What happened."""
+        ...
