@@ -40,6 +40,8 @@ class PodMount:
     path: Path | None = None
     device_path: str = ""
     mounted_at: float = 0.0
+    is_mount: bool = False
+    """Something is mounted at its path, which must show in the mount table."""
     inline: bool = True
     """The volume is declared in the Pod itself, not by a claim."""
     problem: str = ""
@@ -102,6 +104,7 @@ class Facts:
     mode: VolumeMode = VolumeMode.FILESYSTEM
     size: int = 0
     at: float = 0.0
+    is_mount: bool = False
 
 
 def settle(volume: ActualVolume | None, operation: Operation, ending: Ending, facts: Facts) -> ActualVolume | None:
@@ -208,6 +211,7 @@ def _mounted(now: ActualVolume, uid: str, ending: Ending, facts: Facts) -> Actua
         path=facts.path,
         device_path=facts.device_path or (old.device_path if old else ""),
         mounted_at=facts.at,
+        is_mount=facts.is_mount,
         inline=facts.spec is None or facts.spec.pv is None,
     )
     now = now.with_mount(mount)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from volmgr.operations import Operation, Verb
@@ -15,6 +15,9 @@ BACKOFF_INITIAL = 0.5
 """Seconds; kubelet's initialDurationBeforeRetry (pkg/util/goroutinemap/exponentialbackoff)."""
 BACKOFF_MAX = 122.0
 """Seconds; kubelet's maxDurationBeforeRetry, 2 min 2 s."""
+
+ENDPOINT_LIMIT = 4
+"""Operations at once per endpoint (server, portal, driver): a slow one does not take every worker."""
 
 EVERYBODY = ""
 """The Pod key of an operation on the volume as a whole: it conflicts with every holder of that volume."""
@@ -51,16 +54,20 @@ def holds_of(operation: Operation, facets: Facets | None, exclusive: tuple[str, 
     alone = operation.verb is Verb.UNMOUNT or (
         operation.verb is Verb.MOUNT and facets is not None and not facets.attach and not facets.device
     )
-    return Held(operation.volume, operation.pod_uid if alone else EVERYBODY, exclusive)
+    return Held(operation.volume, operation.pod_uid if alone else EVERYBODY, exclusive, endpoint)
 
 
 class Admission:
     """Who holds what, and what is backed off. Owned by the reconciler."""
 
-    def __init__(self, initial: float = BACKOFF_INITIAL, maximum: float = BACKOFF_MAX) -> None:
+    def __init__(
+        self, initial: float = BACKOFF_INITIAL, maximum: float = BACKOFF_MAX, endpoint_limit: int = ENDPOINT_LIMIT
+    ) -> None:
         """Start with nothing held; `initial` and `maximum` are the back-off's bounds in seconds."""
         self._initial = initial
         self._maximum = maximum
+        self._endpoint_limit = endpoint_limit
+        self._endpoints: dict[str, set[Held]] = {}
         self._volumes: dict[str, set[str]] = {}
         self._exclusive: dict[str, str] = {}
         self._waiting: dict[str, set[str]] = {}
@@ -79,6 +86,8 @@ class Admission:
         if holders and (held.pod_uid in holders or EVERYBODY in holders or held.pod_uid == EVERYBODY):
             return False
         taken = [key for key in held.exclusive if key in self._exclusive]
+        if held.endpoint and len(self._endpoints.get(held.endpoint, ())) >= self._endpoint_limit:
+            taken.append(held.endpoint)
         if taken:
             for key in taken:
                 self._waiting.setdefault(key, set()).add(held.volume)
@@ -86,7 +95,22 @@ class Admission:
         self._volumes.setdefault(held.volume, set()).add(held.pod_uid)
         for key in held.exclusive:
             self._exclusive[key] = held.volume
+        if held.endpoint:
+            self._endpoints.setdefault(held.endpoint, set()).add(held)
         return True
+
+    def quarantine(self, held: Held) -> tuple[str, ...]:
+        """Let an overdue operation leave its endpoint's limit; it keeps everything else until it has ended."""
+        return self._leave_endpoint(held)
+
+    def _leave_endpoint(self, held: Held) -> tuple[str, ...]:
+        there = self._endpoints.get(held.endpoint)
+        if there is None or held not in there:
+            return ()
+        there.discard(held)
+        if not there:
+            del self._endpoints[held.endpoint]
+        return tuple(sorted(self._waiting.pop(held.endpoint, set())))
 
     def release(self, held: Held) -> tuple[str, ...]:
         """Give back what an operation held; gives the volumes that are to be looked at again."""
@@ -94,7 +118,7 @@ class Admission:
         holders.discard(held.pod_uid)
         if not holders:
             del self._volumes[held.volume]
-        again = {held.volume}
+        again = {held.volume, *self._leave_endpoint(held)}
         for key in held.exclusive:
             self._exclusive.pop(key, None)
             again |= self._waiting.pop(key, set())
@@ -119,27 +143,29 @@ class Admission:
             for verb in [verb for verb in slot if verb.is_making != operation.verb.is_making]:
                 del slot[verb]
 
-    def failed(self, operation: Operation, error: str, now: float) -> Backoff:
-        """Note a failure and give when to try again: 500 ms, doubled each time up to 2 min 2 s."""
+    def failed(self, operation: Operation, error: str, now: float, *, final: bool = False) -> Backoff:
+        """Note a failure and give when to try again: 500 ms, doubled each time up to 2 min 2 s; `final`: never."""
         slot = self._backoffs.setdefault((operation.volume, operation.pod_uid), {})
         old = slot.get(operation.verb)
         delay = min(old.delay * 2, self._maximum) if old else self._initial
-        new = Backoff(delay, now + delay, old.since if old else now, (old.attempts if old else 0) + 1, error)
+        until = float("inf") if final else now + delay
+        new = Backoff(delay, until, old.since if old else now, (old.attempts if old else 0) + 1, error)
         slot[operation.verb] = new
         return new
 
-    def forget(self, volume: str, pod_uid: str, verb: Verb | None = None) -> bool:
-        """Drop back-offs: the operation was done, its spec changed, or what it waited for appeared."""
+    def forget(self, volume: str, pod_uid: str, verb: Verb | None = None, *, final_only: bool = False) -> None:
+        """Drop back-offs: the operation was done, its spec changed, or what it waited for appeared.
+
+        `final_only` drops those that would never be tried again.
+        """
         slot = self._backoffs.get((volume, pod_uid))
         if slot is None:
-            return False
-        if verb is None:
-            slot.clear()
-        else:
-            slot.pop(verb, None)
+            return
+        for name, backoff in tuple(slot.items()):
+            if verb in (None, name) and (not final_only or backoff.until == float("inf")):
+                del slot[name]
         if not slot:
             del self._backoffs[(volume, pod_uid)]
-        return True
 
 
 Clock = Callable[[], float]

@@ -27,11 +27,13 @@ from volmgr.plugin import (
     Expand,
     Mount,
     MountDevice,
+    Mounted,
     Unmount,
     UnmountDevice,
     WaitForAttach,
 )
 from volmgr.plugins import VolumeType
+from volmgr.tidy import clear_binds
 
 if TYPE_CHECKING:
     from volmgr.host.interface import Host
@@ -55,6 +57,8 @@ class Job:
     objects: Mapping[ObjectRef, Object] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     node: Node | None = None
     node_name: str = ""
+    attached_path: str = ""
+    """What the node status says of an attached volume."""
     allowed: float = 120.0
     cancel: threading.Event = field(default_factory=threading.Event, repr=False)
     progress: Callable[[str], None] = field(default=_silent, repr=False)
@@ -121,7 +125,7 @@ class Executor:
             case Verb.ATTACH:
                 return self._attach(job, facts)
             case Verb.VERIFY_ATTACHED:
-                return facts
+                return replace(facts, device_path=job.attached_path)
             case Verb.WAIT_FOR_ATTACH:
                 return self._wait_for_attach(job, facts)
             case Verb.MOUNT_DEVICE:
@@ -191,7 +195,10 @@ class Executor:
         )
         answer = job.type.call("mount_device", request, self._host)
         path = answer.device_path or request.device_path
-        self._record_volume(job, device=Presence.YES, device_target=str(target), device_path=path)
+        identity = self._host.files.identity(target)
+        self._record_volume(
+            job, device=Presence.YES, device_target=str(target), device_path=path, identity=identity
+        )
         return replace(facts, device_path=path, device_target=target, label=request.selinux_label, size=facts.size)
 
     def _device_target(self, job: Job) -> Path:
@@ -306,12 +313,12 @@ class Executor:
             if old is None:  # nothing was left behind, so there is nothing to remember
                 self._journal.forget_mount(pod.uid, spec.name)
             raise
-        path, device_path = answer.path or request.target, answer.device_path
-        if spec.mode is VolumeMode.BLOCK:
-            device_path = self._map(job, request, answer.device_path or request.device_path)
-        else:
-            self._give_to_group(job, request, path)
-            self._check_writable(request)
+        path = answer.path or request.target
+        try:
+            device_path = self._finish_mount(job, request, answer, path)
+        except (OperationError, TransientError) as error:  # the volume is there, so this is no clean failure
+            raise UncertainError(str(error)) from error
+        identity = self._host.files.identity(request.target) if record.directory else None
         at = self._wall()
         done = replace(
             record,
@@ -319,11 +326,22 @@ class Executor:
             revision=mount.revision,
             path=str(path),
             device_path=device_path,
-            identity=self._host.files.identity(request.target) if record.directory else None,
+            identity=identity,
             mounted_at=at,
         )
         self._journal.write_mount(done)
-        return replace(facts, path=path, device_path=device_path or None, at=at)
+        is_mount = identity is not None and identity.mount is not None
+        return replace(facts, path=path, device_path=device_path or None, at=at, is_mount=is_mount)
+
+    def _finish_mount(self, job: Job, request: Mount[Any], answer: Mounted, path: Path) -> str:
+        """Do what the core does after the plugin: map the device, or give the files to the Pod's group."""
+        if request.mode is VolumeMode.BLOCK:
+            directory = request.device_target or self._device_target(job)
+            device_path = answer.device_path or request.device_path
+            return blockmap.map_device(self._host, device_path, directory, request.pod.uid, request.target)
+        self._give_to_group(job, request, path)
+        self._check_writable(request)
+        return answer.device_path
 
     def _mount_request(self, job: Job, mount: DesiredMount, *, remount: bool) -> Mount[Any]:
         spec, pod = mount.spec, mount.pod
@@ -353,10 +371,6 @@ class Executor:
             cancelled=job.cancel.is_set,
             progress=job.progress,
         )
-
-    def _map(self, job: Job, request: Mount[Any], device_path: str) -> str:
-        directory = request.device_target or self._device_target(job)
-        return blockmap.map_device(self._host, device_path, directory, request.pod.uid, request.target)
 
     def _give_to_group(self, job: Job, request: Mount[Any], path: Path) -> None:
         facets = job.desired.facets if job.desired else None
@@ -413,8 +427,7 @@ class Executor:
         """Unmount a volume's subPaths before the volume; decided by the mount table, never by stat."""
         top = self._host.paths.subpaths(uid) / spec_name
         if self._host.files.names(top):
-            self._host.mounts.unmount_below(top)
-            self._host.files.remove_tree(top)
+            clear_binds(self._host, top)
 
 
 def _facts(job: Job) -> Facts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib.metadata
 import inspect
+import logging
 import threading
 import traceback
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
 
     from volmgr.host.interface import Host
+
+log = logging.getLogger("volmgr.plugins")
 
 GROUP = "volmgr.plugins"
 """The entry-point group in which a package names its VolumePlugin subclass, or a module with hooks."""
@@ -335,6 +338,28 @@ class Plugins:
                     if handle.field == field and handle.driver == wanted:
                         return handle.source
         return None
+
+    def finished(self, volume: str, operation: str, pod_uid: str, outcome: str, seconds: float) -> None:
+        """Tell the observing packages of an operation that ended; a failing one is logged, never felt."""
+        if not self.modules:
+            return
+        try:
+            self.registration.hook.volmgr_operation_finished(
+                volume=volume, operation=operation, pod_uid=pod_uid, outcome=outcome, seconds=seconds
+            )
+        except Exception:
+            log.exception("a package failed in volmgr_operation_finished")
+
+    def holders(self, pod_uid: str) -> str:
+        """Ask the installed packages who still runs containers of a Pod; a failing one counts as a holder."""
+        if not self.modules:
+            return ""
+        try:
+            answers = self.registration.hook.volmgr_holds(pod_uid=pod_uid)
+        except Exception as error:
+            log.exception("a package failed in volmgr_holds")
+            return f"unknown: a package failed to answer: {error}"
+        return ", ".join(str(answer) for answer in answers if answer)
 
     def known(self, field: str) -> bool:
         """Say whether some installed type serves a field."""

@@ -47,7 +47,9 @@ class PodEntry:
     """What could not be resolved, by the Pod's own volume name."""
     holds: dict[str, Hold] = field(default_factory=dict[str, Hold])
     tidying: bool = False
-    tidy_error: str = ""
+    """Its directory is being cleared away."""
+    torn_down: bool = False
+    """Its directory was cleared away (a finished Pod stays known after that)."""
     processed: bool = False
 
 

@@ -1,0 +1,60 @@
+"""The event loop: one selector, one eventfd to wake it, no ticks."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
+
+    from volmgr.timers import Timers
+
+
+class Loop:
+    """Waits for files, timers and wake-ups, and runs a step after each."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start without files; `clock` is the timers' clock in seconds."""
+        self._clock = clock
+        self._selector = selectors.DefaultSelector()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._selector.register(self._wake, selectors.EVENT_READ, self._woken)
+        self._running = True
+
+    def watch(self, file: FileDescriptorLike, ready: Callable[[], None]) -> None:
+        """Call `ready` whenever a file is readable."""
+        self._selector.register(file, selectors.EVENT_READ, ready)
+
+    def forget(self, file: FileDescriptorLike) -> None:
+        """Stop watching a file."""
+        self._selector.unregister(file)
+
+    def wake(self) -> None:
+        """Let the loop take a step; from any thread."""
+        os.eventfd_write(self._wake, 1)
+
+    def stop(self) -> None:
+        """Let run() return after the current step."""
+        self._running = False
+        self.wake()
+
+    def _woken(self) -> None:
+        os.eventfd_read(self._wake)
+
+    def run(self, step: Callable[[], None], timers: Timers) -> None:
+        """Take steps until stopped."""
+        while self._running:
+            step()
+            due = timers.next_due()
+            timeout = None if due is None else max(0.0, due - self._clock())
+            for key, _events in self._selector.select(timeout):
+                key.data()
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        self._selector.close()
+        os.close(self._wake)

@@ -1,0 +1,214 @@
+"""Rebuild the actual state of the world at start: from directories, records and mounts. Changes nothing.
+
+Reconstructed means uncertain. A mount counts as there without a call only on proof: same boot, its record says
+done, and its path is still the very mount (or directory) that was recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from volmgr.actual import ActualVolume, Cause, PodMount
+from volmgr.errors import VolmgrError
+from volmgr.journal import Journal, MountRecord, SpecRecord, VolumeRecord
+from volmgr.model.names import pod_volume_name, shared_volume_name, unescape
+from volmgr.model.volume import Attachable, Facets, Presence, VolumeMode, VolumeSpec
+from volmgr.plugin import DeviceMountable, Found
+from volmgr.populator import typed_spec
+
+if TYPE_CHECKING:
+    from volmgr.host.interface import Host
+    from volmgr.plugins import Plugins, VolumeType
+
+
+def reconstruct(host: Host, plugins: Plugins) -> tuple[ActualVolume, ...]:
+    """Give every volume that the disk or a record knows of."""
+    return _Reconstruction(host, plugins).run()
+
+
+class _Reconstruction:
+    def __init__(self, host: Host, plugins: Plugins) -> None:
+        self.host = host
+        self.plugins = plugins
+        self.journal = Journal(host)
+        self.volumes: dict[str, ActualVolume] = {}
+        self.shared = {record.volume: record for record in self.journal.volumes()}
+
+    def run(self) -> tuple[ActualVolume, ...]:
+        recorded = {(record.pod_uid, record.spec.name): record for record in self.journal.mounts()}
+        for found in self._directories():
+            record = recorded.get((found.pod_uid, found.spec_name))
+            if record is not None and record.plugin == found.plugin:
+                del recorded[(found.pod_uid, found.spec_name)]
+                self._add_recorded(record, found.path)
+            else:  # kubelet's own, or its record was lost: the directory wins
+                self._add_found(found)
+        for record in recorded.values():
+            self._add_recorded(record, None)
+        for shared in self.shared.values():
+            self._volume_of(shared.volume, shared.plugin, shared.spec)
+        return tuple(self.volumes.values())
+
+    def _directories(self) -> list[Found]:
+        files, paths = self.host.files, self.host.paths
+        found: list[Found] = []
+        for uid in files.names(paths.pods):
+            for top, mode in ((paths.volumes(uid), VolumeMode.FILESYSTEM), (paths.block_volumes(uid), VolumeMode.BLOCK)):
+                for plugin in files.names(top):
+                    found.extend(
+                        Found(
+                            pod_uid=uid,
+                            plugin=unescape(plugin),
+                            spec_name=name,
+                            path=top / plugin / name,
+                            mode=mode,
+                        )
+                        for name in files.names(top / plugin)
+                    )
+        return found
+
+    def _add_recorded(self, record: MountRecord, path: Path | None) -> None:
+        volume = self._volume_of(record.volume, record.plugin, record.spec)
+        proven = path is not None and self._is_proven(record, path)
+        mount = PodMount(
+            pod_uid=record.pod_uid,
+            spec_name=record.spec.name,
+            state=Presence.YES if proven else Presence.UNCERTAIN,
+            cause=Cause.RECONSTRUCTION,
+            revision=record.revision if proven else "",
+            source_key=record.source_key,
+            path=Path(record.path) if record.path else path,
+            device_path=record.device_path,
+            mounted_at=record.mounted_at,
+            is_mount=record.identity is not None and record.identity.mount is not None,
+            inline=record.spec.inline,
+        )
+        self.volumes[record.volume] = volume.with_mount(mount)
+
+    def _is_proven(self, record: MountRecord, path: Path) -> bool:
+        return (
+            record.step == "mounted"
+            and record.boot_id == self.host.kernel.boot_id
+            and record.identity is not None
+            and self.host.files.identity(path) == record.identity
+        )
+
+    def _volume_of(self, name: str, plugin: str, spec: SpecRecord) -> ActualVolume:
+        known = self.volumes.get(name)
+        if known is not None:
+            return known
+        volume_type = self.plugins.types.get(plugin)
+        typed = _spec_of(volume_type, spec) if volume_type else None
+        facets = volume_type.plugin.facets(typed, {}) if volume_type and typed else None
+        volume = ActualVolume(
+            name=name,
+            plugin=plugin,
+            spec=typed,
+            facets=facets,
+            attachable=Attachable.YES if facets and facets.attach else Attachable.NO,
+            mode=spec.mode,
+            reconstructed=True,
+        )
+        shared = self.shared.get(name)
+        if shared is not None:
+            volume = self._with_device(volume, shared)
+        elif facets is not None:
+            volume = self._guess_device(volume, volume_type, facets)
+        self.volumes[name] = volume
+        return volume
+
+    def _with_device(self, volume: ActualVolume, record: VolumeRecord) -> ActualVolume:
+        """Take attachment and device mount from the volume's record; a device counts as there only on proof."""
+        target = Path(record.device_target) if record.device_target else None
+        same_boot = record.boot_id == self.host.kernel.boot_id
+        proven = (
+            target is not None
+            and same_boot
+            and record.device is Presence.YES
+            and record.identity is not None
+            and self.host.files.identity(target) == record.identity
+        )
+        uncertain = Presence.NO if record.device is Presence.NO else Presence.UNCERTAIN
+        return replace(
+            volume,
+            attachable=Attachable.NO if record.attached is Presence.NO else Attachable.YES,
+            attached=Presence.NO if record.attached is Presence.NO else Presence.UNCERTAIN,
+            attach_cause=Cause.RECONSTRUCTION,
+            device=Presence.YES if proven else uncertain,
+            device_cause=Cause.RECONSTRUCTION,
+            device_path=record.device_path,
+            device_target=target,
+            device_label=record.label,
+            size=record.size if proven else 0,
+        )
+
+    def _guess_device(self, volume: ActualVolume, volume_type: VolumeType | None, facets: Facets) -> ActualVolume:
+        """Assume that a volume without a record of its own is attached and device-mounted, as kubelet does."""
+        if facets.attach:
+            volume = replace(volume, attached=Presence.UNCERTAIN, attach_cause=Cause.RECONSTRUCTION)
+        plugin: Any = volume_type.plugin if volume_type else None
+        if facets.device and isinstance(plugin, DeviceMountable) and volume.spec is not None:
+            target = plugin.device_target(volume.spec, self.host)
+            volume = replace(
+                volume, device=Presence.UNCERTAIN, device_cause=Cause.RECONSTRUCTION, device_target=target
+            )
+        return volume
+
+    def _add_found(self, found: Found) -> None:
+        volume_type = self.plugins.types.get(found.plugin)
+        name = pod_volume_name(found.plugin, found.pod_uid, found.spec_name)
+        spec: VolumeSpec[Any] | None = None
+        device_path = ""
+        if volume_type is not None:
+            try:
+                answer = volume_type.call("reconstruct", found, self.host)
+            except VolmgrError:
+                pass  # it is still unmounted by name, when nobody wants it
+            else:
+                spec = replace(answer.spec, reconstructed=True, mode=found.mode)
+                device_path = answer.device_path
+        facets = volume_type.plugin.facets(spec, {}) if volume_type and spec else None
+        if volume_type and spec and facets and (facets.attach or facets.device):
+            name = shared_volume_name(found.plugin, volume_type.plugin.volume_name(spec))
+        known = self.volumes.get(name)
+        if known is None:
+            known = ActualVolume(
+                name=name,
+                plugin=found.plugin,
+                spec=spec,
+                facets=facets,
+                attachable=Attachable.YES if facets and facets.attach else Attachable.NO,
+                mode=found.mode,
+                device_path=device_path,
+                reconstructed=True,
+            )
+            shared = self.shared.get(name)
+            if shared is not None:
+                known = self._with_device(known, shared)
+            elif facets is not None:
+                known = self._guess_device(known, volume_type, facets)
+        mount = PodMount(
+            pod_uid=found.pod_uid,
+            spec_name=found.spec_name,
+            state=Presence.UNCERTAIN,
+            cause=Cause.RECONSTRUCTION,
+            path=found.path,
+        )
+        self.volumes[name] = known.with_mount(mount)
+
+
+def _spec_of(volume_type: VolumeType, record: SpecRecord) -> VolumeSpec[Any] | None:
+    try:
+        spec = typed_spec(volume_type, record.type, record.driver, record.source, name=record.name)
+    except VolmgrError:
+        return None
+    return replace(
+        spec,
+        access_modes=record.access_modes,
+        read_only=record.read_only,
+        mode=record.mode,
+        mount_options=record.mount_options,
+        reconstructed=True,
+    )

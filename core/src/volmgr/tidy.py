@@ -1,0 +1,97 @@
+"""Clear away what a Pod leaves behind when its last mount is gone: empty directories, subPath binds, records.
+
+Only empty directories and empty files (markers, bind targets) go. What is not empty is kept and named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from volmgr.errors import VolmgrError
+from volmgr.journal import Journal
+from volmgr.report.world import Orphan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from volmgr.host.interface import Host
+
+_FOREIGN = "it holds data that volmgr did not make"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tidied:
+    """What is left of a Pod: nothing, or what was kept and why; `forgotten`: its record is gone, too."""
+
+    uid: str
+    kept: tuple[Orphan, ...] = ()
+    forgotten: bool = False
+
+
+def tidy(host: Host, uid: str) -> tuple[Orphan, ...]:
+    """Remove what is empty of a Pod's directory, and give what was kept."""
+    paths, files = host.paths, host.files
+    top = paths.pod(uid)
+    kept: list[Orphan] = []
+    Journal(host).forget_pod(uid)
+    if files.info(top) is None:
+        return ()
+    for tree in (paths.subpaths(uid), top / "plugins"):
+        try:
+            left = clear_binds(host, tree)
+        except VolmgrError as error:
+            kept.append(Orphan(pod_uid=uid, path=str(tree), reason=str(error)))
+            continue
+        kept.extend(Orphan(pod_uid=uid, path=path, reason=_FOREIGN) for path in left)
+    for volumes in (paths.volumes(uid), paths.block_volumes(uid)):
+        for plugin in files.names(volumes):
+            for name in files.names(volumes / plugin):
+                reason = _remove_volume(host, volumes / plugin / name)
+                if reason:
+                    kept.append(Orphan(pod_uid=uid, path=str(volumes / plugin / name), reason=reason))
+            files.remove_directory(volumes / plugin)
+        files.remove_directory(volumes)
+    if not files.remove_directory(top) and not kept:
+        names = ", ".join(files.names(top))
+        kept.append(Orphan(pod_uid=uid, path=str(top), reason=f"it holds what volmgr did not make: {names}"))
+    return tuple(kept)
+
+
+def clear_binds(host: Host, tree: Path) -> tuple[str, ...]:
+    """Unmount everything below a tree of bind targets or markers and remove what is empty; gives what was kept.
+
+    Raises BusyError when something cannot be unmounted: then nothing is removed.
+    """
+    if host.files.info(tree) is None:
+        return ()
+    host.mounts.unmount_below(tree)
+    return tuple(_remove_empty(host, tree))
+
+
+def _remove_empty(host: Host, path: Path) -> list[str]:
+    info = host.files.info(path)
+    if info is None:
+        return []
+    if info.kind == "file" and info.size == 0:
+        host.files.remove_file(path)
+        return []
+    if info.kind != "directory":
+        return [str(path)]
+    kept = [left for name in host.files.names(path) for left in _remove_empty(host, path / name)]
+    return kept if kept or host.files.remove_directory(path) else [str(path)]
+
+
+def _remove_volume(host: Host, path: Path) -> str:
+    """Remove an empty volume directory; else say why it is kept."""
+    if host.mounts.is_mount_point(path):
+        return "something is mounted on it, and no installed volume type says how to take it away"
+    info = host.files.info(path)
+    if info is not None and info.kind != "directory":
+        return f"it is a {info.kind} that no installed volume type takes away"
+    mounted = path / "mount"  # CSI publishes below, not at, the volume's directory
+    if host.mounts.is_mount_point(mounted):
+        return f"something is mounted on {mounted}"
+    if host.files.remove_directory(path):
+        return ""
+    return _FOREIGN
