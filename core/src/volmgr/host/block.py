@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from volmgr.errors import OperationError
+from volmgr.errors import BusyError, OperationError
 from volmgr.host import syscalls
 
 _LOOP_CLR_FD = 0x4C01
@@ -64,7 +64,12 @@ class LocalBlockDevices:
         return found or tuple(_loops_of_deleted(backing))
 
     def detach_loop(self, device: Path) -> None:
-        """Detach a loop device; detached or missing is success. One in use goes with its last user."""
+        """Detach a loop device; detached or missing is success.
+
+        The kernel would say yes to one in use, and detach it with its last user: that is BusyError here.
+        """
+        if not self.is_free(device):
+            raise BusyError(f"cannot detach {device}: it is in use; unmount it first")
         try:
             with _opened(device, os.O_RDONLY, f"detach {device}") as descriptor:
                 fcntl.ioctl(descriptor, _LOOP_CLR_FD)

@@ -112,8 +112,9 @@ class LocalFiles:
             _raise_unless_gone(f"read {path}", error)
             return None
         try:
-            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                raise OperationError(f"cannot read {path}: it is a directory")
+            kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+            if kind != stat.S_IFREG:
+                raise OperationError(f"cannot read {path}: it is a {_KINDS.get(kind, 'thing')}, not a file")
             data = _read(descriptor, limit + 1)
         except OSError as error:
             raise syscalls.failed(f"read {path}", error) from error
@@ -226,7 +227,7 @@ class LocalFiles:
         self._remove_tree(path, lambda: False)
 
     def resume_discards(self) -> None:
-        """Delete in the background what a crash left in the trash; for the start of the daemon."""
+        """Delete in the background what a crash left in the trash."""
         self._trash.resume()
 
     def settle(self) -> None:

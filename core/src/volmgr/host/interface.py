@@ -188,6 +188,10 @@ class Files(Protocol):
         """
         ...
 
+    def resume_discards(self) -> None:
+        """Delete in the background what a crash left in the trash; for the daemon that holds the root's lock."""
+        ...
+
     def chmod(self, path: Path, mode: int) -> None:
         """Set the mode, never through a symbolic link."""
         ...

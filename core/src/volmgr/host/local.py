@@ -17,21 +17,14 @@ from volmgr.host.ownership import LocalOwnership
 from volmgr.host.paths import Paths
 
 
-def local_host(root: Path, *, resume_discards: bool = False) -> Host:
-    """Give the services of this machine for one root, whose symbolic links are resolved here, once.
-
-    `resume_discards` deletes in the background what a crash left in the trash: only for the daemon that holds the
-    root's lock.
-    """
+def local_host(root: Path) -> Host:
+    """Give the services of this machine for one root, whose symbolic links are resolved here, once."""
     paths = Paths(Path(os.path.realpath(root)))
     commands = LocalCommands()
-    files = LocalFiles(paths)
-    if resume_discards:
-        files.resume_discards()
     return Host(
         paths=paths,
         mounts=KernelMounts(commands),
-        files=files,
+        files=LocalFiles(paths),
         commands=commands,
         block=LocalBlockDevices(),
         ownership=LocalOwnership(),

@@ -14,7 +14,7 @@ from pathlib import Path
 from volmgr.host.interface import MountEntry
 
 _ESCAPE = re.compile(rb"\\([0-3][0-7]{2})")
-_DELETED = b"//deleted"
+DELETED = b"//deleted"
 _HEAD = 6  # id, parent, major:minor, root, target, options
 _TAIL = 2  # type and source; the super options may be absent
 
@@ -64,12 +64,12 @@ def parse_line(line: bytes) -> MountEntry | None:
     if not (fields[0].isdigit() and fields[1].isdigit() and fields[4].startswith(b"/")):
         return None
     root = unescape(fields[3])
-    deleted = root.endswith(_DELETED)
+    deleted = root.endswith(DELETED)
     return MountEntry(
         mount_id=int(fields[0]),
         parent_id=int(fields[1]),
         device=fields[2].decode("ascii", "replace"),
-        root=os.fsdecode(root[: -len(_DELETED)] if deleted else root),
+        root=os.fsdecode(root[: -len(DELETED)] if deleted else root),
         target=Path(os.fsdecode(unescape(fields[4]))),
         options=_options(fields[5]),
         fstype=os.fsdecode(unescape(rest[0])),

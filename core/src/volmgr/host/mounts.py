@@ -13,11 +13,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from volmgr.errors import BusyError, OperationError, UncertainError
-from volmgr.host import mount_options, mount_table, syscalls
+from volmgr.host import mount_options, mount_table, stat_mount, syscalls
 from volmgr.host.file_systems import LOCAL_TYPES, type_name
 from volmgr.host.holders import holders
 from volmgr.host.interface import Commands, FileSystem, MountEntry
 from volmgr.host.mount_options import MS_BIND, MS_RDONLY, MS_REC, MS_REMOUNT, MountOptions, parse_options
+from volmgr.host.survey import mounts_within
 
 HELPER_DEADLINE = 120.0
 _STACKED = 128  # a bound for what may be stacked on one path
@@ -39,6 +40,9 @@ CORRUPTED = frozenset(
 _DEAD = frozenset({errno.ENOTCONN, errno.ESTALE})
 
 
+_MISSING = syscalls.Statx(mode=0, device=0, inode=0, mount=0, mount_root=False)
+
+
 class KernelMounts:
     """Mounts of this process's mount namespace."""
 
@@ -55,17 +59,18 @@ class KernelMounts:
 
     def is_mount_point(self, path: Path) -> bool:
         """Say whether `path` itself is the root of a mount; a dead mount is one, too."""
-        try:
-            return syscalls.statx(str(path)).mount_root
-        except OSError as error:
-            if error.errno in _GONE:
-                return False
-            if error.errno in CORRUPTED:
-                return self.entry(path) is not None
-            raise syscalls.failed(f"look at {path}", error) from error
+        found = _look(path)
+        return found.mount_root if found is not None else self.entry(path) is not None
 
     def entry(self, path: Path) -> MountEntry | None:
         """Give the topmost mount at exactly `path`."""
+        found = _look(path)
+        if found is not None:
+            if not found.mount_root:
+                return None
+            entry = stat_mount.entry_of(found)
+            if entry is not None:
+                return entry
         return mount_table.at(read_table(), canonical(path))
 
     def ensure_mounted(
@@ -146,25 +151,31 @@ class KernelMounts:
     def unmount(self, target: Path, *, lazy: bool = False, force: bool = False, deadline: float | None = None) -> None:
         """Unmount everything stacked on `target`; not mounted, or missing, is success.
 
-        Pass `deadline` where a server may be gone (network and FUSE types): umount(8) does it then, killably.
+        Network and FUSE types are unmounted by umount(8), killably, within `deadline` each.
         """
-        flags = syscalls.UMOUNT_NOFOLLOW
-        flags |= (syscalls.UMOUNT_DETACH if lazy else 0) | (syscalls.UMOUNT_FORCE if force else 0)
         for _ in range(_STACKED):
-            if deadline is None:
-                if not _unmount_once(target, flags):
-                    return
-            elif (entry := self.entry(target)) is None:
+            found = _look(target)
+            if found is not None and not found.mount_root:
                 return
-            else:
-                self._unmount_by_helper(entry, lazy=lazy, force=force, deadline=deadline)
+            fstype = None if found is None else stat_mount.type_of(found)
+            if fstype is None:  # a dead mount, or a kernel that cannot tell
+                entry = self.entry(target)
+                if entry is None:
+                    return
+                fstype = entry.fstype
+            if not self._unmount_top(target, fstype, lazy=lazy, force=force, deadline=deadline):
+                return
         raise BusyError(f"cannot unmount {target}: {_STACKED} mounts were taken away and there are still more")
 
     def unmount_below(self, path: Path) -> None:
-        """Unmount all mounts at and below `path`, deepest first; nothing is touched twice."""
+        """Unmount all mounts at and below `path`, deepest first; the table is read only if there may be some below."""
+        with suppress(BusyError):  # what is mounted below keeps a mount busy
+            self.unmount(path)
+            if _has_none(path):
+                return
         for _ in range(_PASSES):
             entries = self.below(path)
-            taken = [self._unmount_entry(entry) for entry in entries]
+            taken = [self._unmount_top(entry.target, entry.fstype) for entry in entries]
             if all(taken):
                 return
             if not any(taken):
@@ -215,25 +226,25 @@ class KernelMounts:
         for flag in parsed.propagation:
             _call(f"set the propagation of {target}", "", str(target), flag)
 
-    def _unmount_entry(self, entry: MountEntry) -> bool:
-        if entry.fstype in LOCAL_TYPES:
-            return _unmount_once(entry.target, syscalls.UMOUNT_NOFOLLOW)
-        return self._unmount_by_helper(entry, deadline=HELPER_DEADLINE)
-
-    def _unmount_by_helper(
-        self, entry: MountEntry, *, lazy: bool = False, force: bool = False, deadline: float
+    def _unmount_top(
+        self, target: Path, fstype: str, *, lazy: bool = False, force: bool = False, deadline: float | None = None
     ) -> bool:
-        flags = [flag for flag, given in (("-l", lazy), ("-f", force)) if given]
+        if fstype in LOCAL_TYPES:
+            flags = (syscalls.UMOUNT_DETACH if lazy else 0) | (syscalls.UMOUNT_FORCE if force else 0)
+            return _unmount_once(target, flags | syscalls.UMOUNT_NOFOLLOW)
+        words = [flag for flag, given in (("-l", lazy), ("-f", force)) if given]
         result = self._commands.run(
-            ("umount", "--no-canonicalize", *flags, str(entry.target)), deadline=deadline, accept=range(256)
+            ("umount", "--no-canonicalize", *words, str(canonical(target))),
+            deadline=HELPER_DEADLINE if deadline is None else deadline,
+            accept=range(256),
         )
         if result.exit_code == 0:
             return True
         if "not mounted" in result.stderr or "no mount point" in result.stderr:
             return False
         if "busy" in result.stderr:
-            raise _busy(entry.target)
-        raise OperationError(f"cannot unmount {entry.target}: {result.stderr.strip()}")
+            raise _busy(target)
+        raise OperationError(f"cannot unmount {target}: {result.stderr.strip()}")
 
 
 def read_table() -> bytes:
@@ -246,6 +257,26 @@ def read_table() -> bytes:
     finally:
         os.close(descriptor)
     return b"".join(chunks)
+
+
+def _look(path: Path) -> syscalls.Statx | None:
+    """Look at a path itself; None for one that says it is dead. A missing one is like any that is not mounted."""
+    try:
+        return syscalls.statx(str(path))
+    except OSError as error:
+        if error.errno in _GONE:
+            return _MISSING
+        if error.errno in CORRUPTED:
+            return None
+        raise syscalls.failed(f"look at {path}", error) from error
+
+
+def _has_none(path: Path) -> bool:
+    """Say whether a small look shows that nothing is mounted below `path`; False is: perhaps."""
+    try:
+        return mounts_within(path) == []
+    except OSError:
+        return False
 
 
 def canonical(path: Path) -> Path:

@@ -15,10 +15,8 @@ from pathlib import Path
 from volmgr.errors import BusyError, OperationError, TransientError
 from volmgr.host import mount_table, syscalls
 from volmgr.host.mounts import canonical, read_table
+from volmgr.host.survey import mounts_within
 from volmgr.host.tree_walk import When, walk
-
-SMALL = 64
-"""A tree with at most so many entries is deleted at once: about a millisecond."""
 
 _CHECK_EACH = 256
 
@@ -27,25 +25,12 @@ def is_small(path: Path) -> bool:
     """Say whether the directory has few entries; raises BusyError when it is or holds a mount, in any size."""
     if syscalls.statx(str(path)).mount_root:
         raise BusyError(f"cannot remove {path}: it is a mount; unmount it first")
-    seen = 0
-    stack = [str(path)]
-    try:
-        while stack:
-            with os.scandir(stack.pop()) as entries:
-                for entry in entries:
-                    seen += 1
-                    if seen > SMALL:
-                        _refuse_mounts(path)
-                        return False
-                    if syscalls.statx(entry.path).mount_root:
-                        raise _mounted(path, [entry.path])
-                    if entry.is_dir(follow_symlinks=False):
-                        stack.append(entry.path)
-    except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
-            raise
+    mounts = mounts_within(path)
+    if mounts is None:
         _refuse_mounts(path)
         return False
+    if mounts:
+        raise _mounted(path, mounts)
     return True
 
 

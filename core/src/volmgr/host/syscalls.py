@@ -151,7 +151,12 @@ def open_beneath(path: str, flags: int, *, descriptor: int = AT_FDCWD) -> int:
     how = _OpenHow(flags=flags | os.O_CLOEXEC, mode=0, resolve=RESOLVE_NO_SYMLINKS)
     size = ctypes.c_size_t(ctypes.sizeof(how))
     encoded = ctypes.c_char_p(os.fsencode(path))
-    result: int = _libc.syscall(ctypes.c_long(_SYS_OPENAT2), descriptor, encoded, ctypes.byref(how), size)
+    return system_call(_SYS_OPENAT2, ctypes.c_int(descriptor), encoded, ctypes.byref(how), size, path=path)
+
+
+def system_call(number: int, *arguments: object, path: str = "") -> int:
+    """Make a system call that libc has no name for; `path` is for the error."""
+    result: int = _libc.syscall(ctypes.c_long(number), *arguments)
     if result < 0:
         raise _error(path)
     return result
