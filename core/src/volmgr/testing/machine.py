@@ -117,8 +117,11 @@ class Disk:
         if self.read_only:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    def grow(self, by: int) -> None:
-        """Take space, or raise ENOSPC."""
+    def store(self, content: bytes, instead_of: bytes = b"") -> None:
+        """Take space, or raise ENOSPC; huge pages can be mapped but not written to: EINVAL."""
+        if content and self.fstype == "hugetlbfs":
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        by = len(content) - len(instead_of)
         if by >= 0 and (self.full or (self.size and self.used + by > self.size)):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.used += by
@@ -267,7 +270,7 @@ class Machine:
         self._must_be_writable(mount)
         if len(name.encode()) > _NAME:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-        mount.disk.grow(len(content))
+        mount.disk.store(content)
         node = Node(mount.disk, kind, 0o777 if kind == "symlink" else mode & ~self.umask, content=content, rdev=rdev)
         if parent.mode & 0o2000:
             node.gid = parent.gid
@@ -283,7 +286,7 @@ class Machine:
             number = errno.EISDIR if node.kind == "directory" else errno.EINVAL
             raise OSError(number, os.strerror(number))
         self._must_be_writable(mount)
-        mount.disk.grow(len(content) - len(node.content))
+        mount.disk.store(content, instead_of=node.content)
         node.content = content
 
     def unlink(self, path: Path | str) -> None:

@@ -76,10 +76,13 @@ class Volume:
         """Mount the volume for its Pod."""
         return self.plugin.mount(self.mount_request(host, **changes), host)
 
+    def unmount_request(self, host: Host) -> Unmount:
+        """Say what the core would ask for, which is no more than names."""
+        return Unmount(volume=self.unique_name, pod_uid=self.pod.uid, spec_name=self.name, target=self.target(host))
+
     def unmount(self, host: Host) -> Unmounted:
-        """Unmount it, knowing no more than names."""
-        request = Unmount(volume=self.unique_name, pod_uid=self.pod.uid, spec_name=self.name, target=self.target(host))
-        return self.plugin.unmount(request, host)
+        """Unmount the volume."""
+        return self.plugin.unmount(self.unmount_request(host), host)
 
     def reconstruct(self, host: Host, record: dict[str, object] | None = None) -> Reconstructed[Any]:
         """Rebuild it from its directory and, if there is one, our record."""

@@ -1,0 +1,461 @@
+"""The promises of a volume type; each says which bug it prevents.
+
+Each is a plain function of a Subject, so that the suite itself is tested with types that break it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from volmgr.errors import BusyError, OperationError, TransientError, UncertainError, VolmgrError
+from volmgr.host.interface import Host
+from volmgr.model.names import is_qualified
+from volmgr.plugin import Applies, Measurable, Measured, Mounted, Reconstructed, Unmounted, VolumePlugin
+from volmgr.testing.contract.subject import Stage, Subject
+from volmgr.testing.fault_host import Fault, FaultHost, Killed, When
+from volmgr.testing.volume import pod
+
+GROUP = 4711
+"""A group that nothing on a host has."""
+
+BOTH_SIDES = pytest.mark.parametrize("when", list(When))
+
+_MOST_CALLS = 1000
+
+
+def test_the_name_is_qualified_and_the_same_for_every_object(subject: Subject) -> None:
+    """Prevents: a name that is no directory name, or identities that change when the daemon restarts."""
+    one, other = subject.stage().volume, subject.stage().volume
+    assert is_qualified(one.plugin.name)
+    for text in (one.plugin.volume_name(one.spec), one.unique_name):
+        assert text
+        assert "\0" not in text
+    # The same volume and host path twice: a source that names its stage's directory differs in that alone.
+    again = replace(one, plugin=other.plugin)
+    assert again.plugin.volume_name(again.spec) == one.plugin.volume_name(one.spec)
+    assert again.unique_name == one.unique_name
+    assert again.facets == one.facets
+
+
+def test_operations_give_values_of_their_own_type(subject: Subject) -> None:
+    """Prevents: an operation that forgets to return, which pluggy takes for "not done by me"."""
+    stage = subject.stage()
+    assert isinstance(stage.volume.mount(stage.host), Mounted)
+    if stage.volume.facets.directory:
+        assert isinstance(stage.volume.reconstruct(stage.host), Reconstructed)
+    if isinstance(stage.volume.plugin, Measurable):
+        assert isinstance(stage.volume.measure(stage.host), Measured)
+    assert isinstance(stage.volume.unmount(stage.host), Unmounted)
+
+
+def test_a_second_mount_changes_nothing(subject: Subject) -> None:
+    """Prevents: stacked mounts and reset modes, since every restart of the daemon mounts again."""
+    stage = subject.stage()
+    first = stage.volume.mount(stage.host)
+    before = stage.state()
+    assert stage.volume.mount(stage.host) == first
+    assert stage.state() == before
+
+
+def test_user_data_survives_a_second_mount(subject: Subject) -> None:
+    """Prevents: the worst bug of all: a restart that empties a living Pod's volume."""
+    stage = subject.stage()
+    written = mounted_with_data(stage)
+    stage.volume.mount(stage.host)
+    assert read_back(stage, written) == written
+
+
+def test_user_data_survives_a_second_mount_that_is_killed(subject: Subject) -> None:
+    """Prevents: a repair that first takes away, and dies before it puts back."""
+    for stage, faulty, written in killed(subject, mounted_with_data, mount, When.AFTER):
+        stage.volume.mount(stage.host)
+        assert read_back(stage, written) == written, f"killed after {faulty.trace[-1]}"
+
+
+def test_nothing_is_left_after_an_unmount(subject: Subject) -> None:
+    """Prevents: leaked mounts, markers and directories that fill a node over the months."""
+    stage = subject.stage()
+    before = stage.state()
+    mounted_with_data(stage)
+    stage.volume.unmount(stage.host)
+    assert leftovers(stage, before) == {}
+
+
+def test_a_second_unmount_is_a_success(subject: Subject) -> None:
+    """Prevents: a teardown that never ends because its first success was not recorded."""
+    stage = subject.stage()
+    stage.volume.mount(stage.host)
+    stage.volume.unmount(stage.host)
+    before = stage.state()
+    stage.volume.unmount(stage.host)
+    assert stage.state() == before
+
+
+def test_an_unmount_of_what_was_never_mounted_is_a_success(subject: Subject) -> None:
+    """Prevents: a Pod that can never be deleted because its mount never came about."""
+    stage = subject.stage()
+    before = stage.state()
+    stage.volume.unmount(stage.host)
+    assert stage.state() == before
+
+
+def test_an_unmount_needs_names_only(subject: Subject) -> None:
+    """Prevents: volumes that are stuck for ever when the daemon was restarted between mount and unmount."""
+    stage = subject.stage()
+    before = stage.state()
+    stage.volume.mount(stage.host)
+    subject.plugin().unmount(stage.volume.unmount_request(stage.host), stage.host)
+    assert leftovers(stage, before) == {}
+
+
+def test_objects_hold_no_state(subject: Subject) -> None:
+    """Prevents: what works until the first restart: a dictionary of mounts in the plugin object or its class."""
+    stage = subject.stage()
+    plugin = stage.volume.plugin
+    before = memory_of(plugin)
+    stage.volume.mount(stage.host)
+    stage.volume.mount(stage.host)
+    assert memory_of(plugin) == before
+    stage.volume.unmount(stage.host)
+    assert memory_of(plugin) == before
+
+
+def test_two_objects_of_a_type_are_interchangeable(subject: Subject) -> None:
+    """Prevents: the same, hidden where it cannot be seen (a module's globals, a closure, a file handle)."""
+    stage = subject.stage()
+    before = stage.state()
+    one, other = stage.volume, replace(stage.volume, plugin=subject.plugin())
+    mounted = one.mount(stage.host)
+    state = stage.state()
+    assert other.mount(stage.host) == mounted
+    assert stage.state() == state
+    other.unmount(stage.host)
+    assert leftovers(stage, before) == {}
+
+
+def test_pods_do_not_share_what_is_theirs(subject: Subject) -> None:
+    """Prevents: paths without the Pod's UID: the second Pod's unmount takes the first one's volume away."""
+    stage = subject.stage()
+    if not stage.volume.facets.directory:
+        return
+    neighbour = replace(stage.volume, pod=replace(stage.volume.pod, metadata=pod("neighbour").metadata))
+    written = mounted_with_data(stage)
+    before = stage.state()
+    neighbour.mount(stage.host)
+    neighbour.unmount(stage.host)
+    assert read_back(stage, written) == written
+    assert {path: what for path, what in stage.state().items() if "uid-neighbour" not in path} == before
+
+
+@BOTH_SIDES
+def test_a_killed_mount_is_completed_by_the_next(subject: Subject, when: When) -> None:
+    """Prevents: half a volume that is taken for a whole one: no marker, no mode, no group after kill -9."""
+    undisturbed = subject.stage()
+    undisturbed.volume.mount(undisturbed.host, fs_group=GROUP)
+    wanted = undisturbed.state()
+    for stage, faulty, _ in killed(subject, nothing, mount_for_group, when):
+        stage.volume.mount(stage.host, fs_group=GROUP)
+        assert stage.state() == wanted, f"killed {when} {faulty.trace[-1]}"
+
+
+@BOTH_SIDES
+def test_a_killed_mount_can_be_unmounted(subject: Subject, when: When) -> None:
+    """Prevents: leaks of Pods that were deleted while the daemon was down."""
+    before = subject.stage().state()
+    for stage, faulty, _ in killed(subject, nothing, mount_for_group, when):
+        stage.volume.unmount(stage.host)
+        assert leftovers(stage, before) == {}, f"killed {when} {faulty.trace[-1]}"
+
+
+@BOTH_SIDES
+def test_a_killed_unmount_is_completed_by_the_next(subject: Subject, when: When) -> None:
+    """Prevents: a teardown that, begun and cut off, finds its own leavings strange."""
+    undisturbed = subject.stage()
+    mounted_with_data(undisturbed)
+    undisturbed.volume.unmount(undisturbed.host)
+    wanted = undisturbed.state()
+    for stage, faulty, _ in killed(subject, mounted_with_data, unmount, when):
+        stage.volume.unmount(stage.host)
+        assert stage.state() == wanted, f"killed {when} {faulty.trace[-1]}"
+
+
+def test_a_failed_mount_leaves_nothing_or_says_that_it_is_uncertain(subject: Subject) -> None:
+    """Prevents: leaks of failed mounts: what is not uncertain counts as gone, and is never unmounted."""
+    before = subject.stage().state()
+    for error in (OperationError("the disk is full"), TransientError("not yet"), BusyError("in use")):
+        for stage, faulty, outcome in failing(subject, nothing, mount_for_group, error):
+            if isinstance(outcome, VolmgrError) and not isinstance(outcome, UncertainError):
+                assert leftovers(stage, before) == {}, f"{outcome!r} at {faulty.trace[-1]}"
+
+
+def test_a_failed_mount_is_mended_by_the_next(subject: Subject) -> None:
+    """Prevents: a volume that one full disk spoils for good."""
+    undisturbed = subject.stage()
+    undisturbed.volume.mount(undisturbed.host)
+    wanted = undisturbed.state()
+    for stage, faulty, outcome in failing(subject, nothing, mount, OperationError("the disk is full")):
+        stage.volume.mount(stage.host)
+        assert stage.state() == wanted, f"{outcome!r} at {faulty.trace[-1]}"
+
+
+def test_what_is_uncertain_is_never_reported_as_less(subject: Subject) -> None:
+    """Prevents: a helper that was killed at its deadline, and may have mounted, reported as a clean failure."""
+    for _, faulty, outcome in failing(subject, nothing, mount, UncertainError("deadline"), When.AFTER):
+        if isinstance(outcome, BaseException):
+            assert isinstance(outcome, UncertainError), f"{outcome!r} at {faulty.trace[-1]}"
+
+
+def test_a_failed_unmount_can_be_repeated(subject: Subject) -> None:
+    """Prevents: a busy mount that is forgotten, or whose second teardown fails on what the first one did."""
+    undisturbed = subject.stage()
+    mounted_with_data(undisturbed)
+    undisturbed.volume.unmount(undisturbed.host)
+    wanted = undisturbed.state()
+    for stage, faulty, outcome in failing(subject, mounted_with_data, unmount, BusyError("in use")):
+        if not isinstance(outcome, BaseException):
+            assert stage.state() == wanted, f"{faulty.trace[-1]} failed, and nobody said so"
+        stage.volume.unmount(stage.host)
+        assert stage.state() == wanted, f"{outcome!r} at {faulty.trace[-1]}"
+
+
+def test_errors_are_those_of_volmgr(subject: Subject) -> None:
+    """Prevents: tracebacks for what is nobody's bug: every failure of the host has an error that says who must act."""
+    for action in (mount_for_group, unmount, measure, reconstruct):
+        for _, faulty, outcome in failing(subject, mounted_with_data, action, OperationError("input/output error")):
+            if isinstance(outcome, BaseException):
+                assert isinstance(outcome, VolmgrError), f"{outcome!r} at {faulty.trace[-1]}"
+
+
+def test_nothing_but_the_volumes_own_paths_is_touched(subject: Subject) -> None:
+    """Prevents: files beside the volume that nobody cleans up, and damage to other Pods' directories."""
+    stage = subject.stage()
+    before = stage.state()
+    mounted = stage.volume.mount(stage.host)
+    during = stage.state()
+    stage.volume.unmount(stage.host)
+    for changed in (differences(before, during), differences(during, stage.state())):
+        assert [path for path in changed if not stage.is_own(path, mounted)] == []
+
+
+def test_mounts_of_others_below_are_taken_away_and_never_followed(subject: Subject) -> None:
+    """Prevents: kubernetes 115054 (busy for ever), and a recursive removal that eats what was mounted there."""
+    stage = subject.stage()
+    if not stage.volume.facets.directory:
+        return
+    before = stage.state()
+    path = stage.path(stage.volume.mount(stage.host))
+    foreign = stage.top / "foreign"
+    stage.host.files.ensure_directory(foreign, 0o755)
+    stage.host.files.write(foreign / "precious", b"not the volume's")
+    before |= {path: what for path, what in stage.state().items() if path.startswith("TOP/foreign")}
+    stage.host.files.ensure_directory(path / "inner", 0o755)
+    stage.host.mounts.ensure_bound(foreign, path / "inner")
+    stage.volume.unmount(stage.host)
+    assert leftovers(stage, before) == {}
+    assert stage.host.files.read(foreign / "precious") == b"not the volume's"
+
+
+def test_links_in_the_volume_are_not_followed(subject: Subject) -> None:
+    """Prevents: a container that plants a link and has the node delete, or give away, what it points to."""
+    stage = subject.stage()
+    if not stage.volume.facets.directory:
+        return
+    path = stage.path(stage.volume.mount(stage.host))
+    precious = stage.top / "precious"
+    stage.host.files.write(precious, b"not the volume's", 0o600)
+    with suppress(OperationError):  # hugetlbfs has no links
+        stage.host.files.ensure_symlink(path / "to-file", str(precious))
+        stage.host.files.ensure_symlink(path / "to-directory", str(stage.top))
+    before = stage.host.files.info(precious)
+    stage.volume.mount(stage.host, fs_group=GROUP)
+    stage.volume.unmount(stage.host)
+    assert stage.host.files.info(precious) == before
+    assert stage.host.files.read(precious) == b"not the volume's"
+
+
+def test_what_a_reboot_took_is_made_again(subject: Subject) -> None:
+    """Prevents: a ready marker that outlives the mount it speaks of."""
+    stage = subject.stage()
+    stage.volume.mount(stage.host, fs_group=GROUP)
+    wanted = stage.state()
+    stage.host.mounts.unmount_below(stage.host.paths.root)
+    stage.volume.mount(stage.host, fs_group=GROUP)
+    assert stage.state() == wanted
+
+
+def test_a_volume_is_rebuilt_from_its_directory(subject: Subject) -> None:
+    """Prevents: volumes of deleted Pods that stay mounted because a restarted daemon cannot name them."""
+    stage = subject.stage()
+    if not stage.volume.facets.directory:
+        return
+    before = stage.state()
+    stage.volume.mount(stage.host)
+    after = stage.state()
+    rebuilt = stage.volume.reconstruct(stage.host).spec
+    assert stage.state() == after
+    assert rebuilt.name == stage.volume.name
+    assert rebuilt.type in {handle.field for handle in stage.volume.plugin.handles}
+    assert isinstance(rebuilt.source, type(stage.volume.source))
+    assert stage.volume.name_of(rebuilt) == stage.volume.unique_name
+    replace(stage.volume, plugin=subject.plugin(), source=rebuilt.source).unmount(stage.host)
+    assert leftovers(stage, before) == {}
+
+
+def test_the_group_of_the_pod_gets_the_volume_where_the_type_says_that_it_does_it(subject: Subject) -> None:
+    """Prevents: `fs_group=PLUGIN` in the facets and nothing of it in mount(): neither core nor plugin does it."""
+    stage = subject.stage()
+    if stage.volume.facets.fs_group is not Applies.PLUGIN:
+        return
+    path = stage.path(stage.volume.mount(stage.host, fs_group=GROUP))
+    info = stage.host.files.info(path)
+    assert info is not None
+    assert info.gid == GROUP
+
+
+def test_usage_is_measured_sanely(subject: Subject) -> None:
+    """Prevents: evictions by nonsense: negative, endless or forgotten usage."""
+    stage = subject.stage()
+    if not isinstance(stage.volume.plugin, Measurable):
+        return
+    mounted = stage.volume.mount(stage.host)
+    before = stage.volume.measure(stage.host)
+    written = write_user_data(stage, mounted, size=16384)
+    after = stage.volume.measure(stage.host)
+    for measured in (before, after):
+        assert 0 <= measured.used <= measured.capacity
+        assert 0 <= measured.available <= measured.capacity
+        assert 0 <= measured.inodes_free <= measured.inodes
+        assert measured.inodes_used >= 0
+    assert after.used - before.used >= sum(map(len, written.values()))
+
+
+# What the promises are made of
+
+
+Written = dict[Path, bytes]
+Action = Callable[[Stage, Host], object]
+
+
+def nothing(_stage: Stage) -> Written:
+    """Begin with a fresh host."""
+    return {}
+
+
+def mounted_with_data(stage: Stage) -> Written:
+    """Begin with a mounted volume that the Pod has written to."""
+    return write_user_data(stage, stage.volume.mount(stage.host))
+
+
+def mount(stage: Stage, host: Host) -> object:
+    """Mount."""
+    return stage.volume.mount(host)
+
+
+def mount_for_group(stage: Stage, host: Host) -> object:
+    """Mount, and give the files to a group."""
+    return stage.volume.mount(host, fs_group=GROUP)
+
+
+def unmount(stage: Stage, host: Host) -> object:
+    """Unmount."""
+    return stage.volume.unmount(host)
+
+
+def measure(stage: Stage, host: Host) -> object:
+    """Measure, if the type can."""
+    return stage.volume.measure(host) if isinstance(stage.volume.plugin, Measurable) else None
+
+
+def reconstruct(stage: Stage, host: Host) -> object:
+    """Rebuild, if there is a directory to do it from."""
+    return stage.volume.reconstruct(host) if stage.volume.facets.directory else None
+
+
+def killed(
+    subject: Subject, begin: Callable[[Stage], Written], action: Action, when: When
+) -> Iterator[tuple[Stage, FaultHost, Written]]:
+    """Kill an action at each of its host calls in turn, on a fresh host each; go on with a new object of the type."""
+    for number in range(1, _MOST_CALLS):
+        stage = subject.stage()
+        written = begin(stage)
+        faulty = FaultHost(stage.host, [Fault.kill(number, when)])
+        try:
+            action(stage, faulty)
+        except Killed:
+            yield replace(stage, volume=replace(stage.volume, plugin=subject.plugin())), faulty, written
+            continue
+        assert not faulty.dead, "the plugin survived its own death: it catches BaseException"
+        return
+    pytest.fail(f"one operation made {_MOST_CALLS} host calls")
+
+
+def failing(
+    subject: Subject,
+    begin: Callable[[Stage], Written],
+    action: Action,
+    error: VolmgrError,
+    when: When = When.BEFORE,
+) -> Iterator[tuple[Stage, FaultHost, object]]:
+    """Let each host call of an action fail in turn, on a fresh host each; give the outcome, or the error."""
+    for number in range(1, _MOST_CALLS):
+        stage = subject.stage()
+        begin(stage)
+        faulty = FaultHost(stage.host, [Fault(number, error, when)])
+        outcome: object
+        try:
+            outcome = action(stage, faulty)
+        except Exception as caught:  # noqa: BLE001 - which one it is, is what is tested
+            outcome = caught
+        if len(faulty.trace) < number:
+            return
+        yield stage, faulty, outcome
+    pytest.fail(f"one operation made {_MOST_CALLS} host calls")
+
+
+def write_user_data(stage: Stage, mounted: Mounted, size: int = 64) -> Written:
+    """Write as the Pod would, into a directory or over a file; gives what was written, which may be nothing."""
+    path = stage.path(mounted)
+    info = stage.host.files.info(path, follow=True)
+    if info is None or info.kind not in {"directory", "file"}:
+        return {}
+    place = path / "user-data" if info.kind == "directory" else path
+    content = b"written by the pod".ljust(size, b".")
+    try:
+        stage.host.files.write(place, content)
+    except OperationError:  # a file system that takes nothing by write(2), such as hugetlbfs
+        return {}
+    return {place: content}
+
+
+def read_back(stage: Stage, written: Written) -> Written:
+    """Read what the Pod wrote."""
+    return {path: stage.host.files.read(path) or b"" for path in written}
+
+
+def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    """Name what two states differ in."""
+    return sorted(path for path in before | after if before.get(path) != after.get(path))
+
+
+def leftovers(stage: Stage, before: dict[str, str]) -> dict[str, str]:
+    """Give what was not there before; what a manifest names outside the root stays by right."""
+    stays = not stage.volume.facets.directory
+    return {
+        path: what
+        for path, what in stage.state().items()
+        if before.get(path) != what and not (stays and path.startswith("TOP"))
+    }
+
+
+def memory_of(plugin: VolumePlugin[Any]) -> dict[str, str]:
+    """Show everything that an object and its class remember."""
+    shown = {name: repr(value) for name, value in vars(plugin).items()}
+    for cls in type(plugin).__mro__:
+        shown |= {f"{cls.__qualname__}.{name}": repr(value) for name, value in vars(cls).items()}
+    return shown
