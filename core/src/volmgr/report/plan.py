@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from volmgr.next_step import blocked, plan
-from volmgr.report.times import rfc3339
+from volmgr.report.volumes import wall
 
 if TYPE_CHECKING:
     from volmgr.operations import Operation
@@ -70,8 +70,10 @@ def _delay(world: World, operation: Operation) -> str:
     backoff = world.admission.backoff(operation)
     if any(running.key == operation.key for running in world.running):
         return "it runs"
-    if backoff is not None and backoff.until > world.clock:
-        return f"it failed {backoff.attempts} times, next try at {rfc3339(backoff.until)}: {backoff.error}"
+    if backoff is not None and backoff.until > world.monotonic:
+        again = wall(world, backoff.until)
+        then = f"next try at {again}" if again else "not tried again until its manifest changes"
+        return f"failed {backoff.attempts} times, {then}: {backoff.error}"
     if world.admission.is_held(operation.volume):
         return "another operation of this volume runs"
     return ""

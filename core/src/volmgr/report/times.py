@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def rfc3339(seconds: float) -> str | None:
-    """Give Unix time in seconds as text, to the millisecond; None for 0, which is never."""
-    if not seconds:
+    """Give Unix time in seconds as text, to the millisecond; None for 0 and for infinity, which are never."""
+    if not seconds or seconds == float("inf"):
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

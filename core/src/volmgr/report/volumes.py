@@ -146,7 +146,7 @@ class Lens:
         report = replace(report, attempts=backoff.attempts, last_error=backoff.error)
         if report.running:
             return report
-        return replace(report, since=rfc3339(backoff.since), next_retry=rfc3339(backoff.until))
+        return replace(report, since=wall(self.world, backoff.since), next_retry=wall(self.world, backoff.until))
 
     def _holder_of(self, volume: str, due: Operation) -> str:
         """Say which operation keeps a due one from being started."""
@@ -186,6 +186,11 @@ class Lens:
         return self._teardown_waits() if gone and not report.step else ""
 
 
+def wall(world: World, moment: float) -> str | None:
+    """Give a moment of the back-offs' clock as a time of day."""
+    return rfc3339(world.clock + moment - world.monotonic)
+
+
 def missing_type(plugin: str, field: str = "") -> str:
     """Say which package would serve a volume whose type is not installed."""
     short = plugin.rpartition("/")[2].replace("-", "")
@@ -204,7 +209,10 @@ def describe(report: VolumeReport) -> str:
         parts.append(f"{step} running since {report.since}" + (f" ({report.progress})" if report.progress else ""))
     elif report.attempts:
         times = "once" if report.attempts == 1 else f"{report.attempts} times"
-        parts.append(f"{step} failed {times} since {report.since}, next try at {report.next_retry}")
+        again = (
+            f"next try at {report.next_retry}" if report.next_retry else "not tried again until its manifest changes"
+        )
+        parts.append(f"{step} failed {times} since {report.since}, {again}")
     elif step == RESOLVE:
         parts.append(f"cannot be resolved since {report.since}")
     elif step:

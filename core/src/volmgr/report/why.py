@@ -117,8 +117,9 @@ def _notes(world: World, entry: PodEntry) -> tuple[str, ...]:
         notes.append(f"the Pod {cause}{waits}")
     elif not entry.processed and not entry.errors:
         notes.append("its volumes have not been looked at yet")
-    if entry.tidy_error:
-        notes.append(f"its directory cannot be removed: {entry.tidy_error}")
+    if entry.tidying:
+        notes.append("its directory is being cleared away")
+    notes.extend(f"{o.path} is kept: {o.reason}" for o in world.orphans.values() if o.pod_uid == entry.pod.uid)
     if world.readiness.read_only:
         notes.append("the root directory is not adopted, so nothing is changed: run volmgr adopt")
     if world.draining:

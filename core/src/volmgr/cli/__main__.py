@@ -1,0 +1,5 @@
+"""`python -m volmgr.cli`."""
+
+from volmgr.cli import main
+
+main()

@@ -1,0 +1,124 @@
+"""`volmgr check`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from volmgr.cli.files import manifests
+from volmgr.cli.session import Session, common_options
+
+if TYPE_CHECKING:
+    from volmgr.manifest import Parsed
+    from volmgr.plugins import Plugins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong with a file."""
+
+    document: int
+    field: str
+    problem: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """One file; `notes` are what is not wrong, but worth knowing."""
+
+    file: str
+    objects: tuple[str, ...]
+    errors: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+
+@click.command("check")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@common_options
+@click.pass_obj
+def command(session: Session, files: tuple[str, ...]) -> None:
+    """Check manifests, without a daemon.
+
+    Takes files and directories, and reads them as the daemon would, with the volume types that are installed here.
+    Exits with 1 when anything is wrong, naming file, document, field and remedy.
+    """
+    from volmgr.plugins import load
+
+    plugins = load()
+    found = [_check(file, plugins) for file in manifests(files)]
+    if session.json:
+        click.echo(json.dumps({"files": [asdict(checked) for checked in found]}, indent=2, ensure_ascii=False))
+    else:
+        for checked in found:
+            _print(checked)
+    if any(checked.errors for checked in found):
+        raise SystemExit(1)
+
+
+def _check(file: str, plugins: Plugins) -> Checked:
+    from volmgr.manifest import LIMIT, parse, too_large
+
+    try:
+        if file == "-":
+            data = sys.stdin.buffer.read(LIMIT + 1)
+        else:
+            size = os.stat(file).st_size
+            if size > LIMIT:
+                error = too_large(file, size)
+                problem = Problem(document=0, field="", problem=error.problem, remedy=error.remedy)
+                return Checked(file=file, objects=(), errors=(problem,), notes=())
+            with open(file, "rb") as stream:
+                data = stream.read()
+    except OSError as error:
+        problem = Problem(document=0, field="", problem=f"cannot be read: {error.strerror}", remedy="check its mode")
+        return Checked(file=file, objects=(), errors=(problem,), notes=())
+    return _checked(file, parse(data, file, plugins), plugins)
+
+
+def _checked(file: str, parsed: Parsed, plugins: Plugins) -> Checked:
+    from volmgr.model.objects import ref_of
+
+    return Checked(
+        file=file,
+        objects=tuple(str(ref_of(item.value)) for item in parsed.items),
+        errors=tuple(
+            Problem(document=error.document, field=error.field, problem=error.problem, remedy=error.remedy)
+            for error in parsed.errors
+        ),
+        notes=(*parsed.notes, *_unserved(parsed, plugins)),
+    )
+
+
+def _unserved(parsed: Parsed, plugins: Plugins) -> list[str]:
+    """Name the volumes whose type no installed package serves: right manifests that would wait here."""
+    from volmgr.errors import PluginError
+    from volmgr.model.pod import Pod
+    from volmgr.next_step import CLAIM_FIELDS
+
+    notes: list[str] = []
+    for item in parsed.items:
+        for volume in item.value.spec.volumes if isinstance(item.value, Pod) else ():
+            driver = volume.source.get("driver")
+            try:
+                if volume.type not in CLAIM_FIELDS:
+                    plugins.find(volume.type, driver if isinstance(driver, str) else None)
+            except PluginError as error:
+                notes.append(f"document {item.document}: volume {volume.name}: {error}")
+    return notes
+
+
+def _print(checked: Checked) -> None:
+    for error in checked.errors:
+        place = [checked.file, f"document {error.document}" if error.document else "", error.field, error.problem]
+        text = ": ".join(part for part in place if part)
+        click.echo(f"{text}; {error.remedy}" if error.remedy else text, err=True)
+    if not checked.errors:
+        click.echo(f"{checked.file}: ok: {', '.join(checked.objects) or 'nothing that volumes need'}")
+    for note in checked.notes:
+        click.echo(f"{checked.file}: note: {note.removeprefix(f'{checked.file}: ')}")

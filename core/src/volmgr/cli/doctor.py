@@ -1,0 +1,67 @@
+"""`volmgr doctor`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from volmgr.cli import checks, output
+from volmgr.cli.client import Unreachable
+from volmgr.cli.session import Session, common_options
+
+if TYPE_CHECKING:
+    from volmgr.report.doctor import DoctorReport
+    from volmgr.server.endpoints import Done
+
+DEFAULT_ROOT = Path("/var/lib/volmgr")
+
+
+@click.command("doctor")
+@click.option("--accept-manifests", is_flag=True, help="The manifests directory was moved on purpose: use it.")
+@click.option("--root-dir", type=click.Path(path_type=Path), help="The root directory, when no daemon can be asked.")
+@common_options
+@click.pass_obj
+def command(session: Session, *, accept_manifests: bool, root_dir: Path | None) -> None:
+    """Look for what is wrong with this node.
+
+    The root directory and its mount propagation, limits of inotify, tools, the socket, and what the daemon itself
+    finds: sources, manifests, packages, hanging operations. Each with a remedy. Exits with 1 when anything is wrong.
+    """
+    client = session.client
+    if accept_manifests:
+        body = client.post("/v1/manifests/accept")
+        if session.json:
+            output.print_json(body)
+        else:
+            click.echo(cast("Done", output.decode(body)).message)
+        return
+    findings: list[checks.Finding] = []
+    pid = 0
+    try:
+        report = cast("DoctorReport", output.decode(client.get("/v1/doctor")))
+    except Unreachable as error:
+        root = root_dir or DEFAULT_ROOT
+        findings.append(checks.Finding("daemon", ok=False, detail=str(error), remedy="start volmgrd"))
+    else:
+        root = Path(report.root)
+        pid = client.daemon_pid()
+        findings.append(checks.Finding("daemon", ok=True, detail=f"PID {pid} answers on {client.path}"))
+        findings += [checks.Finding(f.check, ok=f.ok, detail=f.detail, remedy=f.remedy) for f in report.findings]
+    findings += checks.node(root, Path(session.socket), pid)
+    _print(session, root, findings)
+    if not all(finding.ok for finding in findings):
+        raise SystemExit(1)
+
+
+def _print(session: Session, root: Path, findings: list[checks.Finding]) -> None:
+    if session.json:
+        rows = [{"check": f.check, "ok": f.ok, "detail": f.detail, "remedy": f.remedy} for f in findings]
+        click.echo(json.dumps({"root": str(root), "findings": rows}, indent=2, ensure_ascii=False))
+        return
+    for finding in findings:
+        click.echo(f"{'ok   ' if finding.ok else 'WRONG'} {finding.check}: {finding.detail}")
+        if not finding.ok and finding.remedy:
+            click.echo(f"      -> {finding.remedy}")

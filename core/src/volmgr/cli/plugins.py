@@ -1,0 +1,77 @@
+"""`volmgr plugins`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from volmgr.cli import output
+from volmgr.cli.session import Session, common_options
+
+if TYPE_CHECKING:
+    from volmgr.report.installed import PluginsReport
+    from volmgr.server.endpoints import Done
+
+RELOAD = 300.0
+"""Seconds for a reload: running operations are waited for, each to its deadline."""
+
+
+@click.group("plugins", invoke_without_command=True)
+@common_options
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Show the installed volume types; reload them.
+
+    Those that the daemon uses, what each can do, and packages that are broken, with their traceback.
+    """
+    session: Session = ctx.obj
+    if ctx.invoked_subcommand is not None:
+        return
+    body = session.client.get("/v1/plugins")
+    if session.json:
+        output.print_json(body)
+    else:
+        _print(cast("PluginsReport", output.decode(body)))
+
+
+@command.command("reload")
+@common_options
+@click.pass_obj
+def reload(session: Session) -> None:
+    """Use the packages that are installed now.
+
+    The new set is checked first, and refused if it is worse. Running operations end, then the daemon executes itself
+    anew: same process, same socket, nothing is unmounted, waiting clients go on.
+    """
+    client = session.client
+    body = client.post("/v1/plugins/reload", timeout=RELOAD)
+    client.await_end(RELOAD)
+    after = client.get("/v1/plugins")
+    if session.json:
+        output.print_json(after)
+        return
+    click.echo(cast("Done", output.decode(body)).message)
+    _print(cast("PluginsReport", output.decode(after)))
+
+
+def _print(report: PluginsReport) -> None:
+    rows = [
+        (
+            item.name,
+            f"{item.distribution} {item.version}",
+            " ".join(f"{field.field}:{field.driver}" if field.driver else field.field for field in item.fields),
+            " ".join(item.abilities),
+        )
+        for item in report.types
+    ]
+    if rows:
+        output.print_table(("type", "package", "fields", "abilities"), rows)
+    else:
+        click.echo("no volume type is installed; install one, such as volmgr-emptydir")
+    for wrapper in report.wrappers:
+        click.echo(f"hooks: {wrapper.module} of {wrapper.distribution} {wrapper.version}")
+    for broken in report.broken:
+        click.echo(f"\nbroken: {broken.distribution} {broken.version} ({broken.entry_point}): {broken.problem}")
+        for line in broken.traceback.rstrip().splitlines():
+            click.echo(f"    {line}")
