@@ -112,15 +112,11 @@ def snapshot(host: Host, top: Path) -> dict[Path, str]:
         info = host.files.info(path)
         if info is None or path == host.paths.state:
             continue
-        content = {"file": host.files.read, "symlink": host.files.read_link}.get(info.kind, _nothing)(path)
+        content = host.files.read(path) if info.kind == "file" else host.files.read_link(path)
         found[path] = f"{info.kind} {info.mode:o} {info.uid}:{info.gid} {content!r}"
         if info.kind == "directory":
             pending.extend(path / name for name in host.files.names(path))
     return found
-
-
-def _nothing(_path: Path) -> None:
-    return None
 
 
 def find_plugin(key: str) -> type[VolumePlugin[Any]]:

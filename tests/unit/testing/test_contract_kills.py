@@ -1,0 +1,325 @@
+"""The contract suite itself: a type that keeps every promise passes, and each promise catches a type that breaks it."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from volmgr.plugin import (
+    Applies,
+    Facets,
+    Found,
+    Handles,
+    Host,
+    Measurable,
+    Measure,
+    Measured,
+    Mount,
+    Mounted,
+    Objects,
+    OperationError,
+    Reconstructed,
+    TransientError,
+    UncertainError,
+    Unmount,
+    Unmounted,
+    VolumePlugin,
+    VolumeSpec,
+)
+from volmgr.testing import FakeHost, When
+from volmgr.testing.contract import test_promises
+from volmgr.testing.contract.subject import Subject
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScratchSource:
+    size: str = "1m"
+
+
+class Honest(VolumePlugin[ScratchSource], Measurable):
+    """A tmpfs for each Pod, with a marker beside it; keeps every promise."""
+
+    name = "example.com/scratch"
+    handles = (Handles("scratch", source=ScratchSource),)
+
+    def facets(self, spec: VolumeSpec[ScratchSource], objects: Objects) -> Facets:
+        del spec, objects
+        return Facets(fs_group=Applies.PLUGIN)
+
+    def mount(self, request: Mount[ScratchSource], host: Host) -> Mounted:
+        there = host.mounts.is_mount_point(request.target)
+        host.files.ensure_directory(request.target, 0o777, exact=True)
+        try:
+            host.mounts.ensure_mounted(request.target, "tmpfs", options=(f"size={request.spec.source.size}",))
+            host.files.chmod(request.target, 0o777)
+            if request.fs_group is not None:
+                host.ownership.apply(request.target, request.fs_group)
+            host.files.ensure_directory(marker_of(request, host).parent, 0o750)
+            host.files.ensure_file(marker_of(request, host))
+        except (OperationError, TransientError):
+            host.files.remove_directory(marker_of(request, host).parent)
+            if not there:
+                host.mounts.unmount(request.target)
+                host.files.remove_directory(request.target)
+            raise
+        return Mounted()
+
+    def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        marker = host.paths.pod_plugin(request.pod_uid, self.name, request.spec_name) / "ready"
+        host.files.remove_file(marker)
+        host.files.remove_directory(marker.parent)
+        host.mounts.unmount_below(request.target)
+        host.files.discard(request.target)
+        return Unmounted()
+
+    def reconstruct(self, found: Found, host: Host) -> Reconstructed[ScratchSource]:
+        del host
+        return Reconstructed(spec=VolumeSpec(name=found.spec_name, type="scratch", source=ScratchSource()))
+
+    def measure(self, request: Measure, host: Host) -> Measured:
+        whole = host.mounts.file_system(request.path)
+        return Measured(capacity=whole.size, available=whole.available, used=whole.size - whole.available)
+
+
+def marker_of(request: Mount[ScratchSource], host: Host) -> Path:
+    return host.paths.pod_plugin(request.pod.uid, Honest.name, request.spec.name) / "ready"
+
+
+class OtherNameEachTime(Honest):
+    def unique_name(self, spec: VolumeSpec[ScratchSource], pod_uid: str) -> str:
+        del spec, pod_uid
+        return f"{self.name}/{id(self)}"
+
+
+class ForgetsToReturn(Honest):
+    def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        super().unmount(request, host)
+        return None  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+
+
+class CountsMounts(Honest):
+    def mount(self, request: Mount[ScratchSource], host: Host) -> Mounted:
+        mounted = super().mount(request, host)
+        count = host.files.read(marker_of(request, host)) or b""
+        host.files.write(marker_of(request, host), count + b"x")
+        return mounted
+
+
+class SignsWithItself(Honest):
+    def mount(self, request: Mount[ScratchSource], host: Host) -> Mounted:
+        mounted = super().mount(request, host)
+        host.files.write(marker_of(request, host), str(id(self)).encode())
+        return mounted
+
+
+class BeginsWithNothing(Honest):
+    def mount(self, request: Mount[ScratchSource], host: Host) -> Mounted:
+        host.mounts.unmount_below(request.target)
+        return super().mount(request, host)
+
+
+class TakesAwayAndPutsBack(Honest):
+    def mount(self, request: Mount[ScratchSource], host: Host) -> Mounted:
+        data = host.files.read(request.target / "user-data")
+        host.mounts.unmount_below(request.target)
+        mounted = super().mount(request, host)
+        if data is not None:
+            host.files.write(request.target / "user-data", data)
+        return mounted
+
+
+class LeavesItsMarker(Honest):
+    def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        host.mounts.unmount_below(request.target)
+        host.files.discard(request.target)
+        return Unmounted()
+
+
+class UnmountsOnceOnly(Honest):
+    def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        if host.files.info(request.target) is None:
+            raise OperationError(f"{request.target} is not there")
+        return super().unmount(request, host)
+
+
+class Remembers(Honest):
+    def __init__(self) -> None:
+        self._mounted: set[str] = set()
+
+    def mount(self, request: Mount[ScratchSource], host: Host) -> Mounted:
+        self._mounted.add(request.volume)
+        return super().mount(request, host)
+
+    def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        return super().unmount(request, host) if request.volume in self._mounted else Unmounted()
+
+
+class SharesBetweenPods(Honest):
+    def mount(self, request: Mount[ScratchSource], host: Host) -> Mounted:
+        host.files.ensure_directory(host.paths.plugin(self.name) / request.spec.name, 0o750)
+        return super().mount(request, host)
+
+    def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        host.files.remove_directory(host.paths.plugin(self.name) / request.spec_name)
+        return super().unmount(request, host)
+
+
+class MarksReadyFirst(Honest):
+    def mount(self, request: Mount[ScratchSource], host: Host) -> Mounted:
+        marker = marker_of(request, host)
+        if host.files.info(marker) is not None:
+            return Mounted()
+        host.files.ensure_directory(marker.parent, 0o750)
+        host.files.ensure_file(marker)
+        return super().mount(request, host)
+
+
+class TrustsItsMarker(Honest):
+    def mount(self, request: Mount[ScratchSource], host: Host) -> Mounted:
+        ready = host.files.info(marker_of(request, host)) is not None
+        return Mounted() if ready else super().mount(request, host)
+
+    def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        marker = host.paths.pod_plugin(request.pod_uid, self.name, request.spec_name) / "ready"
+        return Unmounted() if host.files.info(marker) is None else super().unmount(request, host)
+
+
+class LeavesWhatFailed(Honest):
+    def mount(self, request: Mount[ScratchSource], host: Host) -> Mounted:
+        host.files.ensure_directory(request.target, 0o777, exact=True)
+        host.mounts.ensure_mounted(request.target, "tmpfs")
+        return super().mount(request, host)
+
+
+class PlaysDown(Honest):
+    def mount(self, request: Mount[ScratchSource], host: Host) -> Mounted:
+        try:
+            return super().mount(request, host)
+        except UncertainError as error:
+            raise OperationError(str(error)) from error
+
+
+class HidesItsFailures(Honest):
+    def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        try:
+            return super().unmount(request, host)
+        except OperationError:
+            return Unmounted()
+
+
+class RaisesWhatItLikes(Honest):
+    def measure(self, request: Measure, host: Host) -> Measured:
+        try:
+            return super().measure(request, host)
+        except OperationError as error:
+            raise RuntimeError("measuring failed") from error
+
+
+class Sprawls(Honest):
+    def mount(self, request: Mount[ScratchSource], host: Host) -> Mounted:
+        host.files.ensure_file(Path("/etc/scratch.conf"))
+        return super().mount(request, host)
+
+
+class RemovesAcrossMounts(Honest):
+    def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        self._empty(request.target, host)
+        return super().unmount(request, host)
+
+    def _empty(self, path: Path, host: Host) -> None:
+        for name in host.files.names(path):
+            self._empty(path / name, host)
+            if not host.files.names(path / name) and not host.mounts.is_mount_point(path / name):
+                host.files.discard(path / name)
+
+
+class RemovesThroughLinks(Honest):
+    def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        for name in host.files.names(request.target):
+            if link := host.files.read_link(request.target / name):
+                host.files.discard(Path(link))
+        return super().unmount(request, host)
+
+
+class CannotRebuild(Honest):
+    def reconstruct(self, found: Found, host: Host) -> Reconstructed[ScratchSource]:
+        return VolumePlugin[ScratchSource].reconstruct(self, found, host)
+
+
+class ForgetsTheGroup(Honest):
+    def mount(self, request: Mount[ScratchSource], host: Host) -> Mounted:
+        return super().mount(replace(request, fs_group=None), host)
+
+
+class MeasuresNonsense(Honest):
+    def measure(self, request: Measure, host: Host) -> Measured:
+        return replace(super().measure(request, host), used=-1)
+
+
+BROKEN: dict[str, type[Honest]] = {
+    "the_name_is_qualified_and_the_same_for_every_object": OtherNameEachTime,
+    "operations_give_values_of_their_own_type": ForgetsToReturn,
+    "a_second_mount_changes_nothing": CountsMounts,
+    "user_data_survives_a_second_mount": BeginsWithNothing,
+    "user_data_survives_a_second_mount_that_is_killed": TakesAwayAndPutsBack,
+    "nothing_is_left_after_an_unmount": LeavesItsMarker,
+    "a_second_unmount_is_a_success": UnmountsOnceOnly,
+    "an_unmount_of_what_was_never_mounted_is_a_success": UnmountsOnceOnly,
+    "an_unmount_needs_names_only": Remembers,
+    "objects_hold_no_state": Remembers,
+    "two_objects_of_a_type_are_interchangeable": SignsWithItself,
+    "pods_do_not_share_what_is_theirs": SharesBetweenPods,
+    "a_killed_mount_is_completed_by_the_next": MarksReadyFirst,
+    "a_killed_mount_can_be_unmounted": TrustsItsMarker,
+    "a_killed_unmount_is_completed_by_the_next": TrustsItsMarker,
+    "a_failed_mount_leaves_nothing_or_says_that_it_is_uncertain": LeavesWhatFailed,
+    "a_failed_mount_is_mended_by_the_next": MarksReadyFirst,
+    "what_is_uncertain_is_never_reported_as_less": PlaysDown,
+    "a_failed_unmount_can_be_repeated": HidesItsFailures,
+    "errors_are_those_of_volmgr": RaisesWhatItLikes,
+    "nothing_but_the_volumes_own_paths_is_touched": Sprawls,
+    "mounts_of_others_below_are_taken_away_and_never_followed": RemovesAcrossMounts,
+    "links_in_the_volume_are_not_followed": RemovesThroughLinks,
+    "what_a_reboot_took_is_made_again": TrustsItsMarker,
+    "a_volume_is_rebuilt_from_its_directory": CannotRebuild,
+    "the_group_of_the_pod_gets_the_volume_where_the_type_says_that_it_does_it": ForgetsTheGroup,
+    "usage_is_measured_sanely": MeasuresNonsense,
+}
+PROMISES: dict[str, Callable[..., None]] = {
+    name.removeprefix("test_"): function for name, function in vars(test_promises).items() if name.startswith("test_")
+}
+
+
+def keeps(plugin: type[VolumePlugin[Any]], promise: str) -> None:
+    function = PROMISES[promise]
+    subject = Subject(plugin, fake_machine, lambda _top: [ScratchSource()])
+    sides = list(When) if "when" in inspect.signature(function).parameters else [None]
+    for side in sides:
+        function(subject, **({} if side is None else {"when": side}))
+
+
+def fake_machine() -> tuple[Host, Path]:
+    host, top = FakeHost(), Path("/srv/contract")
+    host.mkdir(top)
+    return host, top
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+def test_a_type_that_keeps_its_promises_passes(promise: str) -> None:
+    keeps(Honest, promise)
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+def test_each_promise_catches_a_type_that_breaks_it(promise: str) -> None:
+    with pytest.raises((AssertionError, Exception)) as caught:
+        keeps(BROKEN[promise], promise)
+    assert not isinstance(caught.value, (NotImplementedError, KeyError)), "the test is broken, not the type"
+
+
+def test_each_promise_says_which_bug_it_prevents() -> None:
+    assert BROKEN.keys() == PROMISES.keys()
+    for function in PROMISES.values():
+        assert (function.__doc__ or "").startswith("Prevents: ")
