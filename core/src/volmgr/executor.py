@@ -148,7 +148,7 @@ class Executor:
 
     def _attach(self, job: Job, facts: Facts) -> Facts:
         self._record_volume(job, attached=Presence.UNCERTAIN)
-        request = Attach[Any](
+        request: Attach[Any] = Attach(
             spec=_spec(job),
             volume=job.operation.volume,
             node_name=job.node_name,
@@ -162,7 +162,7 @@ class Executor:
         return replace(facts, device_path=answer.device_path)
 
     def _wait_for_attach(self, job: Job, facts: Facts) -> Facts:
-        request = WaitForAttach[Any](
+        request: WaitForAttach[Any] = WaitForAttach(
             spec=_spec(job),
             volume=job.operation.volume,
             device_path=job.actual.device_path if job.actual else "",
@@ -179,7 +179,7 @@ class Executor:
         target = self._device_target(job)
         wanted = next(iter(job.desired.mounts.values())) if job.desired else None
         self._record_volume(job, device=Presence.UNCERTAIN, device_target=str(target))
-        request = MountDevice[Any](
+        request: MountDevice[Any] = MountDevice(
             spec=spec,
             volume=job.operation.volume,
             device_path=job.actual.device_path if job.actual else "",
@@ -204,8 +204,7 @@ class Executor:
     def _device_target(self, job: Job) -> Path:
         if job.actual is not None and job.actual.device_target is not None:
             return job.actual.device_target
-        plugin: Any = job.type.plugin
-        target: Path = plugin.device_target(_spec(job), self._host)
+        target: Path = job.type.ask("device_target", _spec(job), self._host)
         return target
 
     def _unmount_device(self, job: Job, facts: Facts) -> Facts:
@@ -254,7 +253,7 @@ class Executor:
         actual, desired = job.actual, job.desired
         assert actual is not None and desired is not None  # noqa: S101, PT018 - next_step() asks for both
         mounted = next(iter(actual.mounts.values()), None)
-        request = Expand[Any](
+        request: Expand[Any] = Expand(
             spec=desired.spec,
             volume=actual.name,
             device_path=actual.device_path,
@@ -347,7 +346,7 @@ class Executor:
         spec, pod = mount.spec, mount.pod
         paths = self._host.paths
         block = spec.mode is VolumeMode.BLOCK
-        return Mount[Any](
+        return Mount(
             spec=spec,
             volume=job.operation.volume,
             pod=pod,

@@ -20,7 +20,15 @@ import pluggy
 from stevedore.extension import Extension, ExtensionManager
 
 from volmgr import hookspecs
-from volmgr.errors import OperationError, PluginError, SpecError, TransientError, UncertainError, UnservedError
+from volmgr.errors import (
+    OperationError,
+    PluginError,
+    SpecError,
+    TransientError,
+    UncertainError,
+    UnservedError,
+    VolmgrError,
+)
 from volmgr.plugin import (
     API_VERSION,
     OPERATIONS,
@@ -177,6 +185,16 @@ class VolumeType:
         self._manager.register(self._keeper, "keeper")
         for wrapper in wrappers:
             self._manager.register(wrapper)
+
+    def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - by method
+        """Call a pure method; whatever goes wrong in it is a PluginError that names the package."""
+        try:
+            return getattr(self.plugin, method)(*arguments)
+        except VolmgrError:
+            raise
+        except Exception as error:
+            log.exception("%s: %s() failed", self.origin, method)
+            raise PluginError(f"{method}() of {self.origin} failed: {type(error).__name__}: {error}") from error
 
     def call(self, operation: str, request: object, host: Host) -> Any:  # noqa: ANN401 - by operation, OUTCOMES
         """Perform one operation and give its outcome; raises what the plugin or a wrapper raised.

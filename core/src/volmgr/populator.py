@@ -20,7 +20,7 @@ from volmgr.model.meta import ObjectRef
 from volmgr.model.names import shared_volume_name
 from volmgr.model.objects import Node, Object, PersistentVolumeClaim
 from volmgr.model.schema import Unknown, typed_source
-from volmgr.model.volume import PersistentVolume, Reference, VolumeMode, VolumeSpec
+from volmgr.model.volume import Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
 from volmgr.next_step import CLAIM_FIELDS
 from volmgr.plugin import Where
 
@@ -134,17 +134,20 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
         typed = _claimed(wish, lookup, resolution)
     else:
         typed = _typed(lookup, volume.type, volume.source, Where.POD, name=volume.name)
-    plugin, spec = typed.type.plugin, typed.spec
+    plugin, spec = typed.type, typed.spec
     claims.check_mode(volume.name, spec.mode, mounted=wish.mounted, mapped=wish.mapped)
-    references = tuple(plugin.references(spec, wish.pod))
+    references: tuple[Reference, ...] = tuple(plugin.ask("references", spec, wish.pod))
     resolution.references.update(reference.ref for reference in references)
     objects = {item.ref: found for item in references if (found := lookup.get(item.ref)) is not None}
-    facets = plugin.facets(spec, objects)
+    facets: Facets = plugin.ask("facets", spec, objects)
     shared = facets.attach or facets.device
     if spec.mode is VolumeMode.BLOCK and not facets.block:
         message = f"MapVolume.FindMapperPluginBySpec failed for volume {volume.name}: {plugin.name} has no block volumes"
         raise PluginError(message)
-    name = shared_volume_name(plugin.name, plugin.volume_name(spec)) if shared else plugin.unique_name(spec, wish.pod.uid)
+    if shared:
+        name = shared_volume_name(plugin.name, plugin.ask("volume_name", spec))
+    else:
+        name = plugin.ask("unique_name", spec, wish.pod.uid)
     capacity = spec.pv.capacity.get("storage") if spec.pv else None
     desired = DesiredVolume(
         name=name,
@@ -152,8 +155,8 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
         spec=spec,
         facets=facets,
         size=capacity.to_int() if capacity and not spec.read_only else 0,
-        endpoint=plugin.endpoint(spec),
-        exclusive=plugin.exclusive(spec),
+        endpoint=plugin.ask("endpoint", spec),
+        exclusive=plugin.ask("exclusive", spec),
     )
     mount = DesiredMount(
         pod=wish.pod,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from volmgr.actual import ActualVolume, Cause, PodMount, settle
 from volmgr.admission import Held, holds_of
 from volmgr.config import Config
+from volmgr.errors import VolmgrError
 from volmgr.executor import Executor, Job, Result
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object, ref_of
@@ -101,6 +102,14 @@ class HoldGone:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldersAsked:
+    """What the installed packages answered: who still runs a Pod's containers; empty when nobody."""
+
+    pod_uid: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeStatusRead:
     """The node's status was read: what is attached and reported in use; by a source that has one."""
 
@@ -122,9 +131,13 @@ Message = (
     | OrphansFound
     | HoldTaken
     | HoldGone
+    | HoldersAsked
     | NodeStatusRead
     | Tidied
 )
+
+HOOKS = "hooks"
+"""The id of the hold that stands for what the installed packages answered."""
 
 Submit = Callable[[Callable[[], Message]], None]
 
@@ -157,8 +170,6 @@ class Outside:
     """Forget a Pod that has left and whose last mount is gone; False when it has returned meanwhile."""
     retain: Callable[[frozenset[ObjectRef]], None] = field(default=lambda _refs: None)
     wake: Callable[[], None] = field(default=lambda: None)
-    hook_holds: Callable[[str], str] = field(default=lambda _uid: "")
-    """Ask the installed packages who still runs a Pod; empty when nobody."""
     stuck: Callable[[bool], None] = field(default=lambda _begin: None)
     """Told when an operation is quarantined (True) and when such a one has ended (False)."""
     held: Callable[[Hold], None] = field(default=lambda _hold: None)
@@ -186,6 +197,8 @@ class Reconciler:
         self._waiters: dict[str, list[Waiter]] = {}
         self._expected: dict[tuple[str, str], tuple[Path, bool]] = {}
         self._table_timer: Timer | None = None
+        self._retain_timer: Timer | None = None
+        self._stopped: Callable[[], None] | None = None
         self._attached: dict[str, str] = {}
         world.readiness = self._readiness()
 
@@ -199,6 +212,7 @@ class Reconciler:
     def step(self) -> None:
         """Handle every message and everything due, then start what can be started."""
         self.world.clock = self._outside.wall()
+        self.world.monotonic = self._outside.monotonic()
         self.timers.run_due(self._outside.monotonic())
         while self._inbox or self._dirty:
             while self._inbox:
@@ -245,6 +259,8 @@ class Reconciler:
                 self._take_hold(message.hold)
             case HoldGone():
                 self._drop_hold(message)
+            case HoldersAsked():
+                self._hear_holders(message)
             case NodeStatusRead():
                 self._read_node_status(message.node)
             case Tidied():
@@ -263,7 +279,7 @@ class Reconciler:
             self.world.orphans = {path: orphan for path, orphan in self.world.orphans.items() if orphan.pod_uid != uid}
         else:
             entry.pod, entry.source, entry.origin = change.pod, change.source, change.origin
-            entry.leaving = entry.torn_down = False
+            entry.leaving = entry.torn_down = entry.released = False
         self._populate(uid)
 
     def _leave(self, uid: str) -> None:
@@ -285,6 +301,8 @@ class Reconciler:
         """Bring what one Pod wants up to date."""
         entry = self.world.pods[uid]
         standing = self._stance(entry)
+        if standing is Stance.REMOVE and self._ask_holders(uid, entry):
+            standing = Stance.KEEP
         self._touched[uid] = None
         if standing is Stance.REMOVE:
             self._living.pop(uid, None)
@@ -349,7 +367,18 @@ class Reconciler:
             self._references[uid] = references
         else:
             self._references.pop(uid, None)
-        self._outside.retain(frozenset(self._users))
+        self._retain_soon()
+
+    def _retain_soon(self) -> None:
+        """Let the objects in use be kept on disk, once for many changes."""
+        if self._retain_timer is None:
+            when = self._outside.monotonic() + self._config.retain_debounce
+            self._retain_timer = self.timers.at(when, self._retain)
+
+    def _retain(self) -> None:
+        self._retain_timer = None
+        refs = frozenset(self._users)
+        self._outside.retain(refs)
 
     def _cancel_makings(self, uid: str) -> None:
         for operation, job in self._jobs.items():
@@ -425,6 +454,12 @@ class Reconciler:
         self.world.draining = True
         self._readiness_changed()
 
+    def stop_admitting(self, then: Callable[[], None]) -> None:
+        """Start nothing any more, and call `then` when every running operation has ended or is overdue."""
+        self._stopped = then
+        if not self.world.running:
+            self.timers.at(self._outside.monotonic() + self._config.reload_delay, then)
+
     # --- reconstruction, node status ---
 
     def _take_over(self, volumes: tuple[ActualVolume, ...]) -> None:
@@ -457,6 +492,8 @@ class Reconciler:
 
     def _look_at(self, name: str) -> None:
         """Start every operation of a volume that is due and may run now."""
+        if self._stopped is not None or not self.world.reconstructed:
+            return
         desired, actual = self.world.desired.get(name), self.world.actual.get(name)
         if desired is None and actual is not None and self._is_left_to_others(actual):
             self._put(name, None)
@@ -497,7 +534,10 @@ class Reconciler:
         if actual is None or actual.spec is None:
             return ()
         volume_type = self.world.plugins.types.get(actual.plugin)
-        return volume_type.plugin.exclusive(actual.spec) if volume_type else ()
+        try:
+            return volume_type.ask("exclusive", actual.spec) if volume_type else ()
+        except VolmgrError:
+            return ()
 
     def _must_wait(self, operation: Operation) -> bool:
         """Say whether a Pod's leftovers are being cleared away, or an installed package says that it still runs."""
@@ -579,6 +619,8 @@ class Reconciler:
         else:
             self._back_off(result)
         self._touch(operation)
+        if self._stopped is not None and all(other.quarantined for other in self.world.running.values()):
+            self.timers.at(self._outside.monotonic() + self._config.reload_delay, self._stopped)
 
     def _back_off(self, result: Result) -> None:
         operation = result.job.operation
@@ -692,6 +734,27 @@ class Reconciler:
         entry = self.world.pods.get(message.pod_uid)
         if entry is not None and entry.holds.pop(message.hold_id, None) is not None:
             self._populate(message.pod_uid)
+
+    def _ask_holders(self, uid: str, entry: PodEntry) -> bool:
+        """Ask the installed packages, before a teardown begins, who still runs the Pod; True until nobody does."""
+        plugins = self.world.plugins
+        if entry.released or not plugins.modules or not self.world.actual.of_pod(uid):
+            return False
+        self._outside.submit(lambda: HoldersAsked(uid, plugins.holders(uid)))
+        return True
+
+    def _hear_holders(self, message: HoldersAsked) -> None:
+        uid = message.pod_uid
+        entry = self.world.pods.get(uid)
+        if entry is None or self._stance(replace(entry, holds={})) is not Stance.REMOVE:
+            return
+        if message.answer:
+            entry.holds[HOOKS] = Hold(id=HOOKS, pod_uid=uid, who=message.answer)
+            when = self._outside.monotonic() + self._config.holders_recheck
+            self.timers.at(when, lambda: self.post(HoldGone(HOOKS, uid)))
+        else:
+            entry.released = True
+            self._populate(uid)
 
     # --- the mount table ---
 

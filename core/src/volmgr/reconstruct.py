@@ -15,7 +15,7 @@ from volmgr.errors import VolmgrError
 from volmgr.journal import Journal, MountRecord, SpecRecord, VolumeRecord
 from volmgr.model.names import pod_volume_name, shared_volume_name, unescape
 from volmgr.model.volume import Attachable, Facets, Presence, VolumeMode, VolumeSpec
-from volmgr.plugin import DeviceMountable, Found
+from volmgr.plugin import Found
 from volmgr.populator import typed_spec
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class _Reconstruction:
             return known
         volume_type = self.plugins.types.get(plugin)
         typed = _spec_of(volume_type, spec) if volume_type else None
-        facets = volume_type.plugin.facets(typed, {}) if volume_type and typed else None
+        facets = _facets(volume_type, typed)
         volume = ActualVolume(
             name=name,
             plugin=plugin,
@@ -148,9 +148,8 @@ class _Reconstruction:
         """Assume that a volume without a record of its own is attached and device-mounted, as kubelet does."""
         if facets.attach:
             volume = replace(volume, attached=Presence.UNCERTAIN, attach_cause=Cause.RECONSTRUCTION)
-        plugin: Any = volume_type.plugin if volume_type else None
-        if facets.device and isinstance(plugin, DeviceMountable) and volume.spec is not None:
-            target = plugin.device_target(volume.spec, self.host)
+        if facets.device and volume_type is not None and volume.spec is not None:
+            target = volume_type.ask("device_target", volume.spec, self.host)
             volume = replace(
                 volume, device=Presence.UNCERTAIN, device_cause=Cause.RECONSTRUCTION, device_target=target
             )
@@ -169,9 +168,9 @@ class _Reconstruction:
             else:
                 spec = replace(answer.spec, reconstructed=True, mode=found.mode)
                 device_path = answer.device_path
-        facets = volume_type.plugin.facets(spec, {}) if volume_type and spec else None
+        facets = _facets(volume_type, spec)
         if volume_type and spec and facets and (facets.attach or facets.device):
-            name = shared_volume_name(found.plugin, volume_type.plugin.volume_name(spec))
+            name = shared_volume_name(found.plugin, volume_type.ask("volume_name", spec))
         known = self.volumes.get(name)
         if known is None:
             known = ActualVolume(
@@ -197,6 +196,16 @@ class _Reconstruction:
             path=found.path,
         )
         self.volumes[name] = known.with_mount(mount)
+
+
+def _facets(volume_type: VolumeType | None, spec: VolumeSpec[Any] | None) -> Facets | None:
+    if volume_type is None or spec is None:
+        return None
+    try:
+        facets: Facets = volume_type.ask("facets", spec, {})
+    except VolmgrError:
+        return None
+    return facets
 
 
 def _spec_of(volume_type: VolumeType, record: SpecRecord) -> VolumeSpec[Any] | None:

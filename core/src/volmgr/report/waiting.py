@@ -25,9 +25,13 @@ def is_mounted(world: World, selector: str) -> bool:
 
 
 def is_unmounted(world: World, selector: str) -> bool:
-    """Say whether nothing of a Pod is mounted, perhaps mounted, or being mounted; true of an unknown Pod."""
-    uids = {selector, *(entry.pod.uid for entry in world.find_pods(selector))}
-    if any(world.actual.of_pod(uid) for uid in uids):
+    """Say whether nothing of a Pod is mounted, perhaps mounted, or being mounted; true of an unknown Pod.
+
+    A Pod that leaves is unmounted when its directory is cleared away, too.
+    """
+    entries = world.find_pods(selector)
+    uids = {selector, *(entry.pod.uid for entry in entries)}
+    if any(entry.leaving or entry.tidying for entry in entries) or any(world.actual.of_pod(uid) for uid in uids):
         return False
     return not any(op.verb is Verb.MOUNT and op.pod_uid in uids for op in world.running)
 

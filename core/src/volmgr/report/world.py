@@ -50,6 +50,8 @@ class PodEntry:
     """Its directory is being cleared away."""
     torn_down: bool = False
     """Its directory was cleared away (a finished Pod stays known after that)."""
+    released: bool = False
+    """The installed packages were asked, and nobody runs its containers any more."""
     processed: bool = False
 
 
@@ -90,6 +92,30 @@ class PodTable(dict[str, PodEntry]):
             self._by_key[key].remove(uid)
             if not self._by_key[key]:
                 del self._by_key[key]
+
+
+class PodTable(dict[str, PodEntry]):
+    """Pods by UID, with an index by `namespace/name`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_key: dict[str, set[str]] = {}
+
+    def __setitem__(self, uid: str, entry: PodEntry) -> None:
+        super().__setitem__(uid, entry)
+        self._by_key.setdefault(entry.pod.key, set()).add(uid)
+
+    def __delitem__(self, uid: str) -> None:
+        key = self[uid].pod.key
+        super().__delitem__(uid)
+        self._by_key[key].discard(uid)
+        if not self._by_key[key]:
+            del self._by_key[key]
+
+    def named(self, key: str) -> tuple[PodEntry, ...]:
+        """Give the Pods with this `namespace/name`, those not leaving first, the newest first."""
+        found = (self[uid] for uid in self._by_key.get(key, ()))
+        return tuple(sorted(found, key=lambda entry: (entry.leaving, -entry.since)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +170,8 @@ class World:
     draining: bool = False
     clock: float = 0.0
     """Unix time in seconds at which the reconciler last woke up."""
+    monotonic: float = 0.0
+    """The same moment on the clock that back-offs are measured with, which never goes back."""
 
     @property
     def sources_ready(self) -> bool:
@@ -164,5 +192,4 @@ class World:
         """Find Pods by UID, `namespace/name`, or name (namespace `default`), those not leaving first."""
         if selector in self.pods:
             return (self.pods[selector],)
-        key = selector if "/" in selector else f"default/{selector}"
-        return tuple(sorted(self.pods.named(key), key=lambda entry: (entry.leaving, -entry.since)))
+        return self.pods.named(selector if "/" in selector else f"default/{selector}")

@@ -1,0 +1,239 @@
+"""volmgrd: wiring and signals, nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from volmgr import __version__, logs, reload, root
+from volmgr.admission import Admission
+from volmgr.config import Config, load_config
+from volmgr.errors import VolmgrError
+from volmgr.holds import Holds
+from volmgr.host.local import local_host
+from volmgr.host.watch import MountWatch
+from volmgr.loop import Loop
+from volmgr.model.meta import ObjectRef
+from volmgr.plugins import load as load_plugins
+from volmgr.reconciler import Ask, HoldGone, HoldTaken, Message, Outside, Reconciler
+from volmgr.reconciler import Reconstructed as ReconstructedMessage
+from volmgr.reconstruct import reconstruct
+from volmgr.report.events import EventLog
+from volmgr.report.world import Hold, World
+from volmgr.server.api import ApiServer
+from volmgr.server.listen import listen
+from volmgr.service import Service
+from volmgr.sources.registry import Registry
+from volmgr.workers import Workers
+
+if TYPE_CHECKING:
+    from volmgr.sources.directory import DirectorySource
+
+log = logging.getLogger("volmgr.daemon")
+
+ROOT = Path("/var/lib/volmgr")
+SOCKET = Path("/run/volmgr/volmgr.sock")
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which a computing thread gives way: Python's 5 ms would be most of a mount's latency."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run volmgrd; ends the process."""
+    arguments = _parser().parse_args(argv)
+    logs.configure(arguments.log_format, logging.DEBUG if arguments.verbose else logging.INFO)
+    if arguments.check_plugins:
+        sys.exit(reload.report_plugins())
+    try:
+        daemon = Daemon(arguments)
+    except (VolmgrError, OSError) as error:
+        log.error("%s", error)  # noqa: TRY400 - a message for people, not a bug
+        sys.exit(1)
+    daemon.run()
+    sys.exit(0)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("volmgrd", description="The volume manager of a node.")
+    parser.add_argument("--root-dir", type=Path, default=ROOT, help="where volumes and records live (%(default)s)")
+    parser.add_argument("--manifests", type=Path, help="directory of Kubernetes manifests; none: Pods by API only")
+    parser.add_argument("--socket", type=Path, default=SOCKET, help="the API's unix socket (%(default)s)")
+    parser.add_argument("--config", type=Path, help="configuration file, see docs/reference/configuration.md")
+    parser.add_argument("--node-name", default="", help="the Node among the manifests that this machine is")
+    parser.add_argument("--log-format", choices=("text", "json"), default="text", help="of the log on stderr")
+    parser.add_argument("--verbose", action="store_true", help="log what goes well, too")
+    parser.add_argument("--version", action="version", version=f"volmgrd {__version__}")
+    parser.add_argument("--check-plugins", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+class Daemon:
+    """Everything that makes a daemon, wired."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        inherited = reload.inherited()
+        self.config = _config(arguments)
+        root_dir: Path = arguments.root_dir
+        root_dir.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self.host = local_host(root_dir)
+        self.lock = inherited.lock if inherited else root.lock(self.host)
+        self.listener = socket.socket(fileno=inherited.socket) if inherited else listen(arguments.socket)
+        self.listener.settimeout(0)
+        self.loop = Loop()
+        self.workers = Workers[Message](self._deliver, self.config.workers)
+        self.world = World(
+            paths=self.host.paths,
+            plugins=load_plugins(),
+            events=EventLog(time.time),
+            admission=Admission(
+                self.config.backoff_initial, self.config.backoff_max, self.config.endpoint_operations
+            ),
+        )
+        self.reconciler = Reconciler(self.world, self.host, self.config, self._outside())
+        self.registry = Registry(self.host.files, self.host.paths, self.reconciler.post)
+        self.holds = Holds(self.host)
+        self.directory = self._directory(arguments)
+        self.service = Service(
+            reconciler=self.reconciler,
+            registry=self.registry,
+            holds=self.holds,
+            host=self.host,
+            directory=self.directory,
+            reload=self._reload,
+        )
+        self.server = ApiServer(self.service, self.listener, frozenset({os.geteuid()}))
+        self.mounts = MountWatch()
+        self._announced = False
+
+    def _outside(self) -> Outside:
+        return Outside(
+            monotonic=time.monotonic,
+            wall=time.time,
+            submit=self.workers.submit,
+            forget=lambda uid: self.registry.forget(uid),
+            retain=lambda refs: self.workers.submit(lambda: self._retain(refs)),
+            wake=self.loop.wake,
+            stuck=lambda begin: self.workers.replace_stuck() if begin else self.workers.retire_one(),
+            held=self._watch_hold,
+        )
+
+    def _deliver(self, message: Message) -> None:
+        self.reconciler.post(message)
+
+    def _retain(self, refs: frozenset[ObjectRef]) -> Message:
+        self.registry.retain(refs)
+        return Ask(lambda: None)
+
+    def _directory(self, arguments: argparse.Namespace) -> DirectorySource | None:
+        if arguments.manifests is None:
+            return None
+        from volmgr.sources.directory import DirectorySource  # pyinotify is only for those who watch a directory
+
+        return DirectorySource(
+            "directory",
+            arguments.manifests,
+            self.host,
+            self.registry,
+            self.world.plugins,
+            removal_settle=self.config.removal_settle,
+            rescan_interval=self.config.rescan_interval,
+        )
+
+    def run(self) -> None:
+        """Run until SIGTERM or SIGINT; volumes stay mounted."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.loop.stop())
+        self.world.sources["api"] = "its records are not read yet"
+        if self.directory is not None:
+            self.world.sources["directory"] = "not read yet"
+        self.reconciler.set_read_only(read_only=root.is_foreign(self.host))
+        self.registry.start()
+        for hold in self.holds.load():
+            self.reconciler.post(HoldTaken(hold))
+        self.registry.state("api", ready=True)
+        if self.directory is not None:
+            self.directory.start()
+        self.workers.submit(lambda: ReconstructedMessage(reconstruct(self.host, self.world.plugins)))
+        self.loop.watch(self.server, self.server.accept_ready)
+        self.loop.watch(self.mounts, self._mounts_changed)
+        self.loop.run(self._step, self.reconciler.timers)
+        self.world.events.close()
+        self.server.close()
+        if self.directory is not None:
+            self.directory.stop()
+
+    def _step(self) -> None:
+        self.reconciler.step()
+        if not self._announced and not self.world.not_ready_because:
+            self._announced = True
+            _notify(f"READY=1\nSTATUS={len(self.world.pods)} Pods, {len(self.world.actual)} volumes")
+            log.info("ready: %d Pods, %d volumes, root %s", len(self.world.pods), len(self.world.actual), self.host.paths.root)
+
+    def _mounts_changed(self) -> None:
+        if self.mounts.acknowledge():
+            self.reconciler.mounts_changed()
+
+    def _watch_hold(self, hold: Hold) -> None:
+        """Notice the end of the process that holds a Pod."""
+        try:
+            descriptor = os.pidfd_open(hold.pid)
+        except OSError:
+            descriptor = -1
+        if descriptor < 0 or not self.holds.is_alive(hold):
+            if descriptor >= 0:
+                os.close(descriptor)
+            self.workers.submit(lambda: self._end_hold(hold))
+            return
+
+        def ended() -> None:
+            self.loop.forget(descriptor)
+            os.close(descriptor)
+            self.workers.submit(lambda: self._end_hold(hold))
+
+        self.loop.watch(descriptor, ended)
+
+    def _end_hold(self, hold: Hold) -> Message:
+        self.holds.remove(hold.id)
+        return HoldGone(hold.id, hold.pod_uid)
+
+    def _reload(self) -> str:
+        """Run on a thread of the API: check the new set of packages, then let the main thread execute anew."""
+        reload.check(self.world.plugins)
+        self.reconciler.post(Ask(self._begin_reload))
+        return "the new set of packages loads; the daemon executes itself anew as soon as no operation runs"
+
+    def _begin_reload(self) -> None:
+        self.reconciler.stop_admitting(self._execute_anew)
+
+    def _execute_anew(self) -> None:
+        if self.directory is not None:
+            self.directory.stop()
+        self.world.events.close()
+        reload.execute(self.lock, self.listener.fileno())
+
+
+def _config(arguments: argparse.Namespace) -> Config:
+    config = load_config(arguments.config) if arguments.config else Config()
+    return config.with_node_name(arguments.node_name) if arguments.node_name else config
+
+
+def _notify(state: str) -> None:
+    """Tell systemd (sd_notify(3)), if it asked."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+        channel.connect("\0" + address[1:] if address.startswith("@") else address)
+        channel.sendall(state.encode())
+
+
+if __name__ == "__main__":
+    main()

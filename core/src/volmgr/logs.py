@@ -1,0 +1,48 @@
+"""Logging to stderr, as text or as JSON lines; never a secret, since messages never carry one."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+import msgspec
+
+_EXTRAS = ("pod", "pod_uid", "volume")
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Give the line of a record."""
+        line: dict[str, object] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line.update({name: value for name in _EXTRAS if (value := getattr(record, name, ""))})
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode()
+
+
+class TextFormatter(logging.Formatter):
+    """Level, what happened, and which Pod and volume it concerns."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Give the line of a record."""
+        text = super().format(record)
+        about = " ".join(f"{name}={value}" for name in ("pod", "volume") if (value := getattr(record, name, "")))
+        return f"{text} [{about}]" if about else text
+
+
+def configure(style: str, level: int = logging.INFO) -> None:
+    """Log to stderr in this style (`text` or `json`)."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter("%(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    logging.getLogger("stevedore").setLevel(logging.WARNING)

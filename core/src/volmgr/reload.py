@@ -1,0 +1,77 @@
+"""Taking up a new set of packages: checked in a child, then the daemon executes itself anew, same PID and socket.
+
+Modules are never reloaded within a process: half of the old code would stay behind.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from volmgr.errors import PluginError
+from volmgr.plugins import load
+
+if TYPE_CHECKING:
+    from volmgr.plugins import Plugins
+
+INHERITED = "VOLMGR_INHERITED"
+"""Environment variable with the descriptors of the lock and the listening socket: `LOCK,SOCKET`."""
+CHECK_DEADLINE = 60.0
+"""Seconds that the child may take to load the new set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """Descriptors that the daemon left to itself."""
+
+    lock: int
+    socket: int
+
+
+def inherited() -> Inherited | None:
+    """Give what an earlier execution of this process left; None at an ordinary start."""
+    text = os.environ.pop(INHERITED, "")
+    if not text:
+        return None
+    lock, _, socket = text.partition(",")
+    found = Inherited(int(lock), int(socket))
+    os.set_inheritable(found.lock, False)
+    os.set_inheritable(found.socket, False)
+    return found
+
+
+def report_plugins() -> int:
+    """Print what is broken in the installed set, as JSON, for the parent; gives the exit code."""
+    broken = {str(item.origin): item.problem for item in load().broken}
+    sys.stdout.write(msgspec.json.encode(broken).decode() + "\n")
+    return 0
+
+
+def check(current: Plugins) -> None:
+    """Load the installed set in a child; raises PluginError when a package is broken that was not before."""
+    import subprocess  # only a reload pays for its import
+
+    argv = [sys.executable, "-m", "volmgr.daemon", "--check-plugins"]
+    try:
+        done = subprocess.run(argv, capture_output=True, timeout=CHECK_DEADLINE, check=False)
+    except subprocess.TimeoutExpired:
+        raise PluginError(f"the new set of packages did not load within {CHECK_DEADLINE} s") from None
+    if done.returncode != 0:
+        raise PluginError(f"the new set of packages does not load: {done.stderr.decode(errors='replace')[-2000:]}")
+    broken = msgspec.json.decode(done.stdout, type=dict[str, str])
+    known = {str(item.origin) for item in current.broken}
+    new = [f"{origin}: {problem}" for origin, problem in sorted(broken.items()) if origin not in known]
+    if new:
+        raise PluginError(f"the new set of packages is refused, the old one goes on: {'; '.join(new)}")
+
+
+def execute(lock: int, socket: int) -> None:
+    """Replace this process by a new execution of the daemon; does not return."""
+    os.set_inheritable(lock, True)
+    os.set_inheritable(socket, True)
+    os.environ[INHERITED] = f"{lock},{socket}"
+    os.execv(sys.executable, [sys.executable, "-m", "volmgr.daemon", *sys.argv[1:]])  # noqa: S606 - ourselves

@@ -1,0 +1,50 @@
+"""The root directory: one daemon at a time, and whether it is ours to change."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+from volmgr import records
+from volmgr.errors import PluginError
+
+if TYPE_CHECKING:
+    from volmgr.host.interface import Host
+
+KIND = "root"
+
+
+class LockedError(PluginError):
+    """Another daemon has this root; names its PID."""
+
+
+def lock(host: Host) -> int:
+    """Take the root's lock and give its descriptor; raises LockedError at once when another daemon has it."""
+    host.files.ensure_directory(host.paths.state, 0o700)
+    path = host.paths.state / "lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+        os.close(descriptor)
+        raise LockedError(f"{host.paths.root}: the volmgrd with PID {pid} has this root; stop it first") from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+def is_foreign(host: Host) -> bool:
+    """Say whether somebody else filled this root and it was never adopted; an empty one becomes ours."""
+    if records.read(host.files, host.paths.state / "root.json", KIND) is not None:
+        return False
+    if host.files.names(host.paths.pods):
+        return True
+    mark_adopted(host)
+    return False
+
+
+def mark_adopted(host: Host) -> None:
+    """Note that the root is ours."""
+    records.write(host.files, host.paths.state / "root.json", KIND, {"adopted": True}, durable=True)

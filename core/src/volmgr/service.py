@@ -1,0 +1,179 @@
+"""What the daemon can be asked to do: the API server's Engine, over the reconciler and the sources."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from volmgr import manifest, root
+from volmgr.errors import ManifestError, OperationError, SpecError, VolmgrError
+from volmgr.model.pod import Pod
+from volmgr.reconciler import Ask, HoldGone, HoldTaken, Reconciler, Waiter
+from volmgr.report.waiting import is_mounted, is_unmounted
+from volmgr.report.why import summary_for_timeout
+from volmgr.server.engine import Action, ApplyResult
+
+if TYPE_CHECKING:
+    from volmgr.holds import Holds
+    from volmgr.host.interface import Host
+    from volmgr.report.events import EventLog
+    from volmgr.report.world import Hold, PodEntry, World
+    from volmgr.sources.directory import DirectorySource
+    from volmgr.sources.registry import Registry
+
+T = TypeVar("T")
+
+_CONDITIONS = {"mounted": is_mounted, "unmounted": is_unmounted}
+_ACTIONS = {"created": Action.CREATED, "pending": Action.CREATED, "changed": Action.UPDATED}
+
+
+@dataclass(slots=True)
+class _Reply(Generic[T]):
+    """The answer to a query, on its way from the reconciler's thread."""
+
+    done: threading.Event = field(default_factory=threading.Event)
+    value: T | None = None
+    error: BaseException | None = None
+
+
+class Service:
+    """Implements `volmgr.server.engine.Engine`; every method runs on a thread of the API server."""
+
+    def __init__(  # noqa: PLR0913 - the daemon's parts, each by name
+        self,
+        *,
+        reconciler: Reconciler,
+        registry: Registry,
+        holds: Holds,
+        host: Host,
+        directory: DirectorySource | None,
+        reload: Callable[[], str],
+    ) -> None:
+        self._reconciler = reconciler
+        self._registry = registry
+        self._holds = holds
+        self._host = host
+        self._directory = directory
+        self._reload = reload
+
+    @property
+    def events(self) -> EventLog:
+        """What happened."""
+        return self._reconciler.world.events
+
+    def ask(self, query: Callable[[World], T], timeout: float = 10.0) -> T:
+        """Run a query on the reconciler's thread between two events; raises TimeoutError, or what it raised."""
+        reply = _Reply[T]()
+
+        def run() -> None:
+            try:
+                reply.value = query(self._reconciler.world)
+            except Exception as error:  # noqa: BLE001 - it is raised again where it was asked
+                reply.error = error
+            reply.done.set()
+
+        self._reconciler.post(Ask(run))
+        if not reply.done.wait(timeout):
+            raise TimeoutError(f"the reconciler did not answer within {timeout} s")
+        if reply.error is not None:
+            raise reply.error
+        return reply.value  # type: ignore[return-value] - set unless there was an error
+
+    def wait(self, pod: str, condition: str, timeout: float) -> str | None:
+        """Block until a Pod is mounted or unmounted; None when it is, else why not."""
+        waiter = Waiter(pod, _CONDITIONS[condition])
+        self._reconciler.post(Ask(lambda: self._reconciler.add_waiter(waiter)))
+        if waiter.done.wait(timeout):
+            return None
+        self._reconciler.post(Ask(lambda: self._reconciler.remove_waiter(waiter)))
+        return self.ask(lambda world: summary_for_timeout(world, pod, condition))
+
+    def apply(self, data: bytes) -> tuple[ApplyResult, ...]:
+        """Accept Pods, durably; all documents are checked before the first is taken."""
+        parsed = manifest.parse(data, "", self._reconciler.world.plugins)
+        if parsed.errors:
+            raise parsed.errors[0]
+        if not parsed.items:
+            raise ManifestError("holds no Pod", remedy="send a Kubernetes Pod as YAML or JSON")
+        return tuple(self._apply_item(item) for item in parsed.items)
+
+    def _apply_item(self, item: manifest.Item) -> ApplyResult:
+        applied = self._registry.apply(item)
+        meta = applied.pod.metadata
+        return ApplyResult(
+            kind="Pod",
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            action=_ACTIONS.get(applied.action, Action.UNCHANGED),
+        )
+
+    def _find(self, selector: str) -> PodEntry:
+        found = self.ask(lambda world: world.find_pods(selector))
+        if not found:
+            raise KeyError(selector)
+        return found[0]
+
+    def delete(self, pod: str) -> str:
+        """Let a Pod of the API leave, and give its UID."""
+        uid = self._find(pod).pod.uid
+        if not self._registry.delete(uid):
+            raise KeyError(pod)
+        return uid
+
+    def hold(self, pod: str, pid: int, who: str) -> Hold:
+        """Keep a Pod's volumes while a process lives."""
+        entry = self._find(pod)
+        hold = self._holds.add(entry.pod.uid, pid, who)
+        self._reconciler.post(HoldTaken(hold))
+        return hold
+
+    def release(self, hold_id: str) -> bool:
+        """Give a hold back."""
+
+        def find(world: World) -> str:
+            return next((uid for uid, entry in world.pods.items() if hold_id in entry.holds), "")
+
+        uid = self.ask(find)
+        if not uid:
+            return False
+        self._holds.remove(hold_id)
+        self._reconciler.post(HoldGone(hold_id, uid))
+        return True
+
+    def drain(self, timeout: float) -> tuple[str, ...]:
+        """Take everything down, and give what is left."""
+        waiter = Waiter("", lambda world, _selector: len(world.actual) == 0)
+
+        def begin() -> None:
+            self._reconciler.drain()
+            self._reconciler.add_waiter(waiter)
+
+        self._reconciler.post(Ask(begin))
+        if waiter.done.wait(timeout):
+            return ()
+        return self.ask(lambda world: tuple(sorted(volume.name for volume in world.actual)))
+
+    def adopt(self) -> str:
+        """Take over a root directory that somebody else filled."""
+        if not self.ask(lambda world: world.readiness.read_only):
+            return "this root is volmgr's already"
+        root.mark_adopted(self._host)
+        self._reconciler.post(Ask(lambda: self._reconciler.set_read_only(read_only=False)))
+        return f"{self._host.paths.root} is adopted; what no Pod wants is taken away now"
+
+    def reload(self) -> str:
+        """Check the installed packages, then execute the daemon anew."""
+        return self._reload()
+
+    def accept_manifests(self) -> str:
+        """Confirm that the manifests directory really moved."""
+        if self._directory is None:
+            raise SpecError("this daemon has no manifests directory; start it with --manifests DIR")
+        try:
+            self._directory.accept_moved()
+        except VolmgrError as error:
+            raise OperationError(f"accepting the manifests directory: {error}") from error
+        return "the manifests directory is accepted as it is now"
