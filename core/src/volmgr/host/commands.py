@@ -23,6 +23,7 @@ OUTPUT_TAIL = 64 * 1024
 _GRACE = 0.5  # between SIGTERM, on which mount.nfs and others clean up, and SIGKILL
 _LAST_WAIT = 2.0  # for a killed process to go; one in uninterruptible sleep does not
 _CANCEL_TICK = 0.2
+_STANDARD = 2  # input, output and errors
 _LONGEST_POLL = 86400.0
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Python ignores these two, and a child would inherit that.
@@ -86,6 +87,7 @@ class _Child:
                     (os.POSIX_SPAWN_DUP2, child_in, 0),
                     (os.POSIX_SPAWN_DUP2, child_out, 1),
                     (os.POSIX_SPAWN_DUP2, child_err, 2),
+                    *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inheritable()),
                 ],
                 setsid=True,
                 setsigmask=(),
@@ -217,6 +219,16 @@ class _Child:
         if self._stdin >= 0:
             os.close(self._stdin)
             self._stdin = -1
+
+
+def _inheritable() -> list[int]:
+    """List what the daemon was itself given open, and what a helper would get in its turn."""
+    found: list[int] = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # closed meanwhile
+            if int(name) > _STANDARD and os.get_inheritable(int(name)):
+                found.append(int(name))
+    return found
 
 
 def _environment(given: Mapping[str, str] | None) -> dict[str, str]:

@@ -5,6 +5,8 @@ Source: `include/uapi/linux/magic.h`.
 
 from __future__ import annotations
 
+import errno
+
 # fmt: off
 LOCAL_TYPES = frozenset({
     "bpf", "btrfs", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs",
@@ -14,6 +16,19 @@ LOCAL_TYPES = frozenset({
 })
 # fmt: on
 """Types that mount(2) and umount2(2) handle without waiting for anything but this machine."""
+
+CORRUPTED = frozenset(
+    {
+        errno.ENOTCONN,
+        errno.ESTALE,
+        errno.EIO,
+        errno.EACCES,
+        errno.EHOSTDOWN,
+        errno.EWOULDBLOCK,
+        errno.ENODEV,
+    }
+)
+"""What stat says of a mount whose server is gone (mount-utils `IsCorruptedMnt`)."""
 
 _NAMES = {
     0x01021994: "tmpfs",

@@ -351,8 +351,7 @@ class LocalFiles:
     def _survey(self, path: Path) -> bool | None:
         """Look for mounts, and say whether the tree is small; None when it is missing."""
         try:
-            found = os.lstat(path)
-            return removal.is_small(path) if stat.S_ISDIR(found.st_mode) else True
+            return removal.is_small(path)
         except OSError as error:
             _raise_unless_gone(f"look through {path}", error)
             return None

@@ -21,7 +21,7 @@ _TAIL = 2  # type and source; the super options may be absent
 
 def parse(data: bytes) -> tuple[MountEntry, ...]:
     """Decode a whole table, in its order: oldest mount first."""
-    return tuple(entry for line in data.splitlines() if (entry := parse_line(line)) is not None)
+    return tuple(entry for line in data.split(b"\n") if (entry := parse_line(line)) is not None)
 
 
 def at(data: bytes, path: Path) -> MountEntry | None:

@@ -12,9 +12,9 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from volmgr.errors import BusyError, OperationError, UncertainError
+from volmgr.errors import BusyError, CommandError, OperationError, UncertainError
 from volmgr.host import mount_options, mount_table, stat_mount, syscalls
-from volmgr.host.file_systems import LOCAL_TYPES, type_name
+from volmgr.host.file_systems import CORRUPTED, LOCAL_TYPES, type_name
 from volmgr.host.holders import holders
 from volmgr.host.interface import Commands, FileSystem, MountEntry
 from volmgr.host.mount_options import MS_BIND, MS_RDONLY, MS_REC, MS_REMOUNT, MountOptions, parse_options
@@ -24,22 +24,7 @@ HELPER_DEADLINE = 120.0
 _STACKED = 128  # a bound for what may be stacked on one path
 _PASSES = 16  # how often mounts that hide others are looked through
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
-CORRUPTED = frozenset(
-    {
-        errno.ENOTCONN,
-        errno.ESTALE,
-        errno.EIO,
-        errno.EACCES,
-        errno.EHOSTDOWN,
-        errno.EWOULDBLOCK,
-        errno.ENODEV,
-    }
-)
-"""What stat says of a mount whose server is gone (mount-utils `IsCorruptedMnt`)."""
-
-_DEAD = frozenset({errno.ENOTCONN, errno.ESTALE})
-
-
+_DEAD = (errno.ENOTCONN, errno.ESTALE)  # nothing but a new mount helps against these
 _MISSING = syscalls.Statx(mode=0, device=0, inode=0, mount=0, mount_root=False)
 
 
@@ -84,7 +69,8 @@ class KernelMounts:
         if parsed.flags & MS_BIND:
             self.ensure_bound(Path(source), target, options=options)
             return
-        if self._mounted(target):
+        seconds = HELPER_DEADLINE if deadline is None else deadline
+        if self._mounted(target, seconds):
             return
         attempt = f"mount {fstype} {source or 'none'} on {target}"
         if fstype in LOCAL_TYPES:
@@ -94,8 +80,8 @@ class KernelMounts:
             wanted = ",".join(mount_options.split_options(options))
             flags = ("-o", wanted) if wanted else ()
             argv = ("mount", "-t", fstype, *flags, source or fstype, str(target))
-            self._commands.run(argv, deadline=HELPER_DEADLINE if deadline is None else deadline)
-        if not self._mounted(target):
+            self._commands.run(argv, deadline=seconds)
+        if not self.is_mount_point(target):
             raise UncertainError(f"cannot {attempt}: no error was reported, but nothing is mounted there")
         self._propagate(target, parsed)
 
@@ -192,14 +178,31 @@ class KernelMounts:
             raise syscalls.failed(f"ask for the file system of {path}", error) from error
         return FileSystem(type_name(found.type), found.size, found.available, found.inodes, found.inodes_free)
 
-    def _mounted(self, target: Path) -> bool:
+    def _mounted(self, target: Path, deadline: float) -> bool:
+        """Say whether a living mount is there; a dead one is taken away."""
         try:
-            return syscalls.statx(str(target)).mount_root
+            found = syscalls.statx(str(target))
         except OSError as error:
-            if error.errno in _DEAD and self.entry(target) is not None:
-                self.unmount(target)
-                return self._mounted(target)
-            raise syscalls.failed(f"mount on {target}", error, "the directory must exist before") from error
+            if error.errno not in CORRUPTED or self.entry(target) is None:
+                raise syscalls.failed(f"mount on {target}", error, "the directory must exist before") from error
+        else:
+            if not found.mount_root:
+                return False
+            fstype = stat_mount.type_of(found)
+            if fstype in LOCAL_TYPES or self._answers(target, deadline):
+                return True
+        self.unmount(target, deadline=deadline)
+        return False
+
+    def _answers(self, target: Path, deadline: float) -> bool:
+        """Ask a server whether it is there, by a process that can be killed; False when the mount is dead for good."""
+        try:
+            self._commands.run(("stat", "--format=%i", str(target)), deadline=deadline)
+        except CommandError as error:
+            if any(os.strerror(number) in error.stderr for number in _DEAD):
+                return False
+            raise
+        return True
 
     def _restrict(self, source: Path, target: Path, parsed: MountOptions) -> None:
         """Give a bind its flags, which the first mount(2) ignores; also one that a crash left without them."""

@@ -15,16 +15,18 @@ from pathlib import Path
 from volmgr.errors import BusyError, OperationError, TransientError
 from volmgr.host import mount_table, syscalls
 from volmgr.host.mounts import canonical, read_table
-from volmgr.host.survey import mounts_within
+from volmgr.host.survey import is_mount, mounts_within
 from volmgr.host.tree_walk import When, walk
 
 _CHECK_EACH = 256
 
 
 def is_small(path: Path) -> bool:
-    """Say whether the directory has few entries; raises BusyError when it is or holds a mount, in any size."""
-    if syscalls.statx(str(path)).mount_root:
+    """Say whether a tree has few entries; raises BusyError when it is or holds a mount, in any size."""
+    if is_mount(str(path)):
         raise BusyError(f"cannot remove {path}: it is a mount; unmount it first")
+    if not stat.S_ISDIR(os.lstat(path).st_mode):
+        return True
     mounts = mounts_within(path)
     if mounts is None:
         _refuse_mounts(path)

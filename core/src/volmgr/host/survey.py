@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from volmgr.host import syscalls
+from volmgr.host.file_systems import CORRUPTED
 
 SMALL = 64
 """So many entries are looked at: 0.3 ms, where a table of 10,000 mounts takes 15 ms to read."""
@@ -24,7 +25,7 @@ def mounts_within(path: Path) -> list[str] | None:
                     seen += 1
                     if seen > SMALL:
                         return None
-                    if syscalls.statx(entry.path).mount_root:
+                    if is_mount(entry.path):
                         found.append(entry.path)
                     elif entry.is_dir(follow_symlinks=False):
                         stack.append(entry.path)
@@ -35,3 +36,13 @@ def mounts_within(path: Path) -> list[str] | None:
             return None
         raise
     return found
+
+
+def is_mount(path: str) -> bool:
+    """Say whether `path` is the root of a mount, dead ones included."""
+    try:
+        return syscalls.statx(path).mount_root
+    except OSError as error:
+        if error.errno in CORRUPTED:
+            return True
+        raise

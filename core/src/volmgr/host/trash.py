@@ -72,8 +72,7 @@ class Trash:
                 _log.warning("left in the trash until the next start: %s: %s", place, error)
 
     def _remove(self, place: Path) -> None:
-        if place.is_dir() and not place.is_symlink():
-            is_small(place)
+        is_small(place)
         directory = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             remove_tree(place, directory)

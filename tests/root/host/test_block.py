@@ -1,0 +1,127 @@
+"""Loop devices on the real kernel."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from volmgr.errors import BusyError, OperationError
+from volmgr.host.block import LocalBlockDevices
+from volmgr.host.commands import LocalCommands
+from volmgr.host.mounts import KernelMounts
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def block() -> LocalBlockDevices:
+    return LocalBlockDevices()
+
+
+@pytest.fixture
+def image(root: Path, block: LocalBlockDevices) -> Iterator[Path]:
+    image = root / "image"
+    image.write_bytes(b"")
+    os.truncate(image, 4 * MIB)
+    yield image
+    for device in block.find_loops(image):
+        block.detach_loop(device)
+
+
+@pytest.mark.usefixtures("descriptors")
+def test_a_file_has_one_loop_device_however_often_it_is_asked_for(block: LocalBlockDevices, image: Path) -> None:
+    device = block.attach_loop(image)
+    assert block.attach_loop(image) == device
+    assert block.find_loops(image) == (device,)
+    assert block.size(device) == 4 * MIB
+    block.detach_loop(device)
+    block.detach_loop(device)
+    assert block.find_loops(image) == ()
+
+
+def test_a_loop_device_is_found_by_way_of_a_linked_root(block: LocalBlockDevices, image: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(image.parent)
+    device = block.attach_loop(link / image.name)
+    assert block.find_loops(image) == (device,)
+    assert block.find_loops(link / image.name) == (device,)
+
+
+def test_the_loop_device_of_a_deleted_file_is_found_by_its_path(block: LocalBlockDevices, image: Path) -> None:
+    device = block.attach_loop(image)
+    image.unlink()
+    assert block.find_loops(image) == (device,)
+
+
+def test_a_file_in_the_place_of_a_deleted_one_has_no_loop_device(block: LocalBlockDevices, image: Path) -> None:
+    device = block.attach_loop(image)
+    image.rename(image.with_name("old"))
+    image.write_bytes(bytes(MIB))
+    try:
+        assert block.find_loops(image) == ()
+    finally:
+        block.detach_loop(device)
+
+
+def test_a_loop_device_may_be_read_only(block: LocalBlockDevices, image: Path) -> None:
+    device = block.attach_loop(image, read_only=True)
+    assert Path(f"/sys/block/{device.name}/ro").read_text() == "1\n"
+    assert block.attach_loop(image, read_only=True) == device
+
+
+def test_a_loop_device_backed_by_another_is_found_by_its_number(block: LocalBlockDevices, image: Path) -> None:
+    inner = block.attach_loop(image)
+    outer = block.attach_loop(inner)
+    try:
+        assert outer != inner
+        assert block.find_loops(inner) == (outer,)
+        assert block.find_loops(image) == (inner,)
+    finally:
+        block.detach_loop(outer)
+
+
+def test_a_grown_file_is_seen_after_a_refresh(block: LocalBlockDevices, image: Path) -> None:
+    device = block.attach_loop(image)
+    os.truncate(image, 8 * MIB)
+    assert block.size(device) == 4 * MIB
+    block.refresh_size(device)
+    assert block.size(device) == 8 * MIB
+
+
+def test_a_mounted_device_is_not_free_and_stays_attached(
+    block: LocalBlockDevices, mounts: KernelMounts, image: Path, target: Path
+) -> None:
+    device = block.attach_loop(image)
+    assert block.is_free(device)
+    LocalCommands().run(["mkfs.ext4", "-q", "-F", str(device)])
+    mounts.ensure_mounted(target, "ext4", source=str(device), options=["noatime"])
+    assert mounts.file_system(target).type == "ext"
+    assert not block.is_free(device)
+    with pytest.raises(BusyError, match="it is in use"):
+        block.detach_loop(device)
+    mounts.unmount(target)
+    assert block.is_free(device)
+
+
+def test_a_mount_that_holds_a_loop_devices_file_names_the_device(
+    block: LocalBlockDevices, mounts: KernelMounts, image: Path, target: Path
+) -> None:
+    mounts.ensure_mounted(target, "tmpfs")
+    inner = target / "image"
+    inner.write_bytes(bytes(MIB))
+    device = block.attach_loop(inner)
+    with pytest.raises(BusyError) as caught:
+        mounts.unmount(target)
+    assert caught.value.holders == (f"{device} (backed by {inner})",)
+    block.detach_loop(device)
+
+
+def test_what_is_no_block_device_is_free_and_has_no_size(block: LocalBlockDevices, image: Path) -> None:
+    assert block.is_free(image)
+    assert block.is_free(image.with_name("missing"))
+    block.detach_loop(image.with_name("missing"))
+    with pytest.raises(OperationError, match="must be a block device"):
+        block.size(image)
+    with pytest.raises(OperationError, match="ENOENT"):
+        block.attach_loop(image.with_name("missing"))
