@@ -1,0 +1,135 @@
+"""The records of what was accepted: `ROOT/volmgr/pods/<uid>.json` and `ROOT/volmgr/objects/…`. No decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from volmgr import records
+from volmgr.errors import ManifestError, OperationError
+from volmgr.host.interface import Files
+from volmgr.host.paths import Paths
+from volmgr.manifest import recall
+from volmgr.model.meta import ObjectRef
+from volmgr.model.objects import Secret, ref_of
+from volmgr.model.pod import Pod
+from volmgr.sources.changes import Standing
+from volmgr.sources.offers import Accepted, ObjectOffer, Place, PodOffer
+
+_POD = "pod"
+_OBJECT = "object"
+
+
+class Ledger:
+    """Reads and writes the records; every write raises OperationError when it fails, and then changed nothing."""
+
+    def __init__(self, files: Files, paths: Paths) -> None:
+        self._files = files
+        self._pods = paths.state / "pods"
+        self._objects = paths.state / "objects"
+
+    def write_pod(self, accepted: Accepted) -> None:
+        """Write a Pod's record, so that it survives a power cut."""
+        body: dict[str, object] = {**_offer_body(accepted.offer), "standing": accepted.standing.value}
+        if accepted.successor is not None:
+            body["successor"] = _offer_body(accepted.successor)
+        records.write(self._files, self._pods / f"{accepted.offer.pod.uid}.json", _POD, body, durable=True)
+
+    def remove_pod(self, uid: str) -> None:
+        """Remove a Pod's record."""
+        self._files.remove_file(self._pods / f"{uid}.json", durable=True)
+
+    def pods(self) -> Iterator[Accepted | ManifestError]:
+        """Read every Pod's record; a damaged one is an error that names it."""
+        for path, body in self._read(self._pods, _POD):
+            accepted = None if body is None else _accepted(body)
+            if accepted is None or accepted.offer.pod.uid != path.stem:
+                yield _damaged(path, "the Pod is accepted anew when its source offers it")
+            else:
+                yield accepted
+
+    def write_object(self, offer: ObjectOffer) -> None:
+        """Write an object's record; a Secret is never written."""
+        if isinstance(offer.item, Secret):
+            return
+        body: dict[str, object] = {
+            "source": offer.place.source,
+            "origin": offer.place.origin,
+            "document": offer.document,
+            "revision": offer.revision,
+            "manifest": msgspec.Raw(offer.raw),
+        }
+        records.write(self._files, self._object(ref_of(offer.item)), _OBJECT, body, durable=True)
+
+    def remove_object(self, ref: ObjectRef) -> None:
+        """Remove an object's record."""
+        self._files.remove_file(self._object(ref))
+
+    def objects(self) -> Iterator[ObjectOffer | ManifestError]:
+        """Read every object's record; a damaged one is an error that names it."""
+        for path, body in self._read(self._objects, _OBJECT):
+            offer = None if body is None else _object_offer(body)
+            yield offer or _damaged(path, "the object is read anew when its source offers it")
+
+    def _object(self, ref: ObjectRef) -> Path:
+        return self._objects / records.file_name(f"{ref.kind}.{ref.namespace}.{ref.name}")
+
+    def _read(self, directory: Path, kind: str) -> Iterator[tuple[Path, dict[str, object] | None]]:
+        for name in self._files.names(directory):
+            if name.endswith(".json") and not name.startswith("."):
+                body: dict[str, object] | None = None
+                with suppress(OperationError):  # unreadable is damaged
+                    body = records.read(self._files, directory / name, kind)
+                yield directory / name, body
+
+
+def _damaged(path: Path, remedy: str) -> ManifestError:
+    return ManifestError("the record is damaged or was written by a newer volmgr", file=str(path), remedy=remedy)
+
+
+def _offer_body(offer: PodOffer) -> dict[str, object]:
+    return {
+        "source": offer.place.source,
+        "origin": offer.place.origin,
+        "document": offer.document,
+        "manifest": msgspec.Raw(offer.raw),
+    }
+
+
+def _accepted(body: dict[str, object]) -> Accepted | None:
+    offer = _pod_offer(body)
+    standing = next((each for each in Standing if each.value == body.get("standing")), None)
+    if offer is None or standing is None:
+        return None
+    successor = body.get("successor")
+    waiting = _pod_offer(cast("dict[str, object]", successor)) if isinstance(successor, dict) else None
+    return Accepted(offer, standing, waiting)
+
+
+def _pod_offer(body: dict[str, object]) -> PodOffer | None:
+    raw = msgspec.json.encode(body.get("manifest"))
+    pod = recall(raw)
+    place, document = _place(body), body.get("document")
+    if not isinstance(pod, Pod) or place is None or not isinstance(document, int):
+        return None
+    return PodOffer(pod, place, document, raw)
+
+
+def _object_offer(body: dict[str, object]) -> ObjectOffer | None:
+    raw = msgspec.json.encode(body.get("manifest"))
+    item = recall(raw)
+    place, document, revision = _place(body), body.get("document"), body.get("revision")
+    if item is None or isinstance(item, (Pod, Secret)) or place is None:
+        return None
+    if not isinstance(document, int) or not isinstance(revision, str):
+        return None
+    return ObjectOffer(item, place, document, revision, raw)
+
+
+def _place(body: dict[str, object]) -> Place | None:
+    source, origin = body.get("source"), body.get("origin")
+    return Place(source, origin) if isinstance(source, str) and isinstance(origin, str) else None

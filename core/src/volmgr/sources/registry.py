@@ -1,0 +1,253 @@
+"""The set of accepted Pods and objects: what every source offers goes in, ordered changes come out.
+
+A Pod's record is on disk before PodAccepted is sent, and says that it leaves before PodLeft is. Every method may be
+called from any thread but the main one: they write to disk under one lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from threading import RLock
+from typing import Literal
+
+from volmgr.errors import ManifestError
+from volmgr.host.interface import Files
+from volmgr.host.paths import Paths
+from volmgr.manifest import Item, Parsed
+from volmgr.model.meta import ObjectRef
+from volmgr.model.objects import ref_of
+from volmgr.model.pod import Pod
+from volmgr.sources import offers as rules
+from volmgr.sources.changes import Change, Complaints, SourceState, Standing
+from volmgr.sources.ledger import Ledger
+from volmgr.sources.objects import Objects
+from volmgr.sources.offers import API_PLACE, ConflictError, ObjectOffer, Place, PodOffer
+from volmgr.sources.pods import Pods
+
+Sink = Callable[[Change], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of a Pod that came by the API; `pending` waits for the teardown of an earlier one of its UID."""
+
+    pod: Pod
+    action: Literal["created", "changed", "unchanged", "pending"]
+
+
+class Registry:
+    """Decides what stands, records it, and tells `sink` in order (called under the lock: it must only enqueue)."""
+
+    def __init__(self, files: Files, paths: Paths, sink: Sink) -> None:
+        self._lock = RLock()
+        self._ledger = Ledger(files, paths)
+        self._sink = sink
+        self._absent: set[Place] = set()
+        self._faults: dict[Place, tuple[ManifestError, ...]] = {}
+        self._told: dict[Place, tuple[str, ...]] = {}
+        self._pods = Pods(self._ledger, sink, self._absent.__contains__)
+        self._objects = Objects(self._ledger, sink, self._absent.__contains__)
+
+    def start(self) -> None:
+        """Read all records and tell of everything in them, so that it stands even when its source is gone."""
+        with self._lock:
+            for offer in self._ledger.objects():
+                if isinstance(offer, ManifestError):
+                    self._sink(Complaints(offer.file, (offer,)))
+                else:
+                    self._objects.recall(offer)
+            for accepted in self._ledger.pods():
+                if isinstance(accepted, ManifestError):
+                    self._sink(Complaints(accepted.file, (accepted,)))
+                else:
+                    self._pods.recall(accepted)
+
+    def offer(self, source: str, origin: str, identity: str, parsed: Parsed) -> bool:
+        """Take what a stable read of a file says, in place of what it said before.
+
+        `identity` is that of the file (the revision of its objects). False when something could not be recorded:
+        call `retry` later.
+        """
+        place = Place(source, origin)
+        with self._lock:
+            self._absent.discard(place)
+            pods, objects, doubles = _sorted_out(place, identity, parsed.items)
+            for uid, pod_offer in self._pods.offered(place).items():
+                if uid not in pods and not (parsed.whole and ref_of(pod_offer.pod) not in parsed.broken):
+                    pods[uid] = pod_offer  # its document is wrong now: the last good one stays
+            for ref, object_offer in self._objects.offered(place).items():
+                if ref not in objects and not (parsed.whole and ref not in parsed.broken):
+                    objects[ref] = object_offer
+            self._faults[place] = (*parsed.errors, *doubles)
+            self._objects.replace(place, objects)  # before the Pods that refer to them
+            self._pods.replace(place, pods)
+            self._tell(place)
+            return not self._pods.unrecorded
+
+    def complain(self, source: str, origin: str, errors: tuple[ManifestError, ...]) -> None:
+        """Say what is wrong with a file that could not be read; its last good objects stay."""
+        place = Place(source, origin)
+        with self._lock:
+            self._faults[place] = errors
+            self._tell(place)
+
+    def absent(self, source: str, origin: str) -> None:
+        """Note that a file is missing, perhaps for a moment: another may take its Pods over at once."""
+        place = Place(source, origin)
+        with self._lock:
+            self._absent.add(place)
+            for ref in self._objects.offered(place):
+                self._objects.decide(ref)
+            for uid in self._pods.offered(place):
+                self._pods.decide(uid)
+            self._tell(place)
+
+    def withdraw(self, source: str, origin: str) -> bool:
+        """Take note that a file is deleted. False when something could not be recorded: call `retry` later."""
+        place = Place(source, origin)
+        with self._lock:
+            self._faults.pop(place, None)
+            self._pods.replace(place, {})
+            self._objects.replace(place, {})
+            self._absent.discard(place)
+            self._tell(place)
+            return not self._pods.unrecorded
+
+    def retry(self) -> bool:
+        """Decide again what could not be recorded; False when something still cannot."""
+        with self._lock:
+            for uid in tuple(self._pods.unrecorded):
+                self._pods.decide(uid)
+            self._tell()
+            return not self._pods.unrecorded
+
+    def origins(self, source: str) -> frozenset[str]:
+        """Give the files of a source from which something stands or is offered."""
+        with self._lock:
+            return frozenset(
+                place.origin for place in (*self._pods.places(), *self._objects.places()) if place.source == source
+            )
+
+    def holds(self, source: str, origin: str) -> bool:
+        """Say whether something stands, or is offered, from a file."""
+        place = Place(source, origin)
+        with self._lock:
+            return place in self._pods.places() or place in self._objects.places()
+
+    def state(self, source: str, *, ready: bool, problem: str = "") -> None:
+        """Pass on whether a source was read whole."""
+        with self._lock:
+            self._sink(SourceState(source, ready, problem))
+
+    def apply(self, item: Item) -> Applied:
+        """Take a Pod from the API; raises ConflictError, or OperationError when it cannot be recorded."""
+        pod = item.value
+        if not isinstance(pod, Pod):
+            kind = type(pod).__name__
+            raise ConflictError(f"the API takes Pods, not a {kind}", document=item.document, remedy="put it in a file")
+        offer = PodOffer(pod, API_PLACE, item.document, item.raw)
+        with self._lock:
+            held = self._pods.find(pod.uid)
+            offers = before = self._pods.offered(API_PLACE)
+            namesake = self._pods.present(pod.key)
+            if namesake is not None and namesake.offer.place == API_PLACE:
+                offers = {uid: each for uid, each in offers.items() if uid != namesake.offer.pod.uid}
+            self._pods.replace(API_PLACE, {**offers, pod.uid: offer})
+            refusal = self._pods.refusal(API_PLACE, pod.uid)
+            involved = [pod.uid, *([namesake.offer.pod.uid] if namesake else [])]
+            failure = next((self._pods.unrecorded[uid] for uid in involved if uid in self._pods.unrecorded), None)
+            after = self._pods.find(pod.uid)
+            pending = after is not None and after.successor == offer
+            if (refusal is not None and not pending) or failure is not None:
+                self._pods.replace(API_PLACE, before)
+            self._tell()
+            if failure is not None:
+                raise failure
+            if pending:
+                return Applied(pod, "pending")
+            if refusal is not None:
+                raise refusal
+            if held is None or held.standing is Standing.LEAVING:
+                return Applied(pod, "created")
+            return Applied(pod, "unchanged" if held.offer.pod == pod else "changed")
+
+    def delete(self, uid: str) -> bool:
+        """Let a Pod of the API leave; False when there is none, ConflictError when it comes from a file."""
+        with self._lock:
+            held = self._pods.find(uid)
+            if held is None:
+                return False
+            if held.standing is Standing.PRESENT and held.offer.place != API_PLACE:
+                problem = f"the Pod {held.offer.pod.key} comes from {held.offer.place}"
+                raise ConflictError(problem, remedy="remove it there")
+            offers = self._pods.offered(API_PLACE)
+            self._pods.replace(API_PLACE, {each: offer for each, offer in offers.items() if each != uid})
+            self._tell()
+            failure = self._pods.unrecorded.pop(uid, None)
+            if failure is not None:
+                self._pods.replace(API_PLACE, offers)
+                raise failure
+            return True
+
+    def forget(self, uid: str) -> bool:
+        """Let go of a Pod that left, when the last of its volumes is gone; what waited for it is accepted now.
+
+        False when the Pod is not (or no longer) leaving. Raises OperationError when its record cannot be removed.
+        """
+        with self._lock:
+            forgotten = self._pods.forget(uid)
+            self._tell()
+            return forgotten
+
+    def retain(self, refs: Iterable[ObjectRef]) -> None:
+        """Keep the objects in use on disk, and no others; never a Secret. Raises OperationError."""
+        with self._lock:
+            self._objects.retain(frozenset(ref for ref in refs if ref.kind != "Secret"))
+
+    def knows(self, uid: str) -> bool:
+        """Say whether there is a Pod, present or leaving, with this UID."""
+        with self._lock:
+            return self._pods.find(uid) is not None
+
+    def uids(self, key: str) -> tuple[str, ...]:
+        """Give the UIDs of the Pods with this `namespace/name`, the present one first."""
+        with self._lock:
+            found = [each for each in self._pods.all() if each.offer.pod.key == key]
+            found.sort(key=lambda each: each.standing is not Standing.PRESENT)
+            return tuple(each.offer.pod.uid for each in found)
+
+    def _tell(self, *places: Place) -> None:
+        """Say what is wrong with each place where that changed."""
+        for place in sorted({*places, *self._pods.touched, *self._objects.touched}):
+            errors = (*self._faults.get(place, ()), *self._pods.refusals(place), *self._objects.refusals(place))
+            said = tuple(map(str, errors))
+            if place != API_PLACE and said != self._told.pop(place, ()):
+                self._sink(Complaints(place.origin, errors))
+            if said:
+                self._told[place] = said
+        self._pods.touched.clear()
+        self._objects.touched.clear()
+
+
+def _sorted_out(
+    place: Place, identity: str, items: tuple[Item, ...]
+) -> tuple[dict[str, PodOffer], dict[ObjectRef, ObjectOffer], list[ManifestError]]:
+    """Make offers of a file's items; the second of two that are the same is an error."""
+    pods: dict[str, PodOffer] = {}
+    objects: dict[ObjectRef, ObjectOffer] = {}
+    doubles: list[ManifestError] = []
+    for item in items:
+        value = item.value
+        if isinstance(value, Pod):
+            pod_offer = PodOffer(value, place, item.document, item.raw)
+            first = pods.setdefault(value.uid, pod_offer)
+            if first is not pod_offer:
+                doubles.append(rules.in_two_places(pod_offer, first))
+            continue
+        revision = value.metadata.resource_version or f"{identity}#{item.document}"
+        object_offer = ObjectOffer(value, place, item.document, revision, item.raw)
+        first_object = objects.setdefault(ref_of(value), object_offer)
+        if first_object is not object_offer:
+            doubles.append(rules.object_in_two_places(object_offer, first_object))
+    return pods, objects, doubles
