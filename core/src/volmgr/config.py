@@ -6,23 +6,33 @@ Durations are seconds, or texts such as `500ms` and `2m`.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from volmgr.errors import ManifestError
-from volmgr.model.duration import parse_duration
-from volmgr.model.schema import SchemaError, Unknown, load
+from volmgr.manifest.documents import documents
+from volmgr.model.duration import read_duration
+from volmgr.model.schema import Problem, SchemaError, Unknown, load
 
-if TYPE_CHECKING:
-    from pathlib import Path
+LIMIT = 1 << 20
+"""Bytes; no configuration file is longer."""
+
+_REMEDY = "docs/reference/configuration.md lists the options"
 
 
-def _duration(name: str, seconds: float) -> Any:  # noqa: ANN401 - a dataclass field stands for its type
-    return field(default=seconds, metadata={"name": name, "duration": True})
+def _duration(name: str, seconds: float) -> float:
+    option: float = field(default=seconds, metadata={"name": name, "read": read_duration})
+    return option
 
 
-def _option(name: str, default: object) -> Any:  # noqa: ANN401 - a dataclass field stands for its type
-    return field(default=default, metadata={"name": name})
+def _count(name: str, default: int) -> int:
+    option: int = field(default=default, metadata={"name": name})
+    return option
+
+
+def _switch(name: str, *, default: bool) -> bool:
+    option: bool = field(default=default, metadata={"name": name})
+    return option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +43,15 @@ class Config:
     """First back-off of a failed operation; kubelet's initialDurationBeforeRetry, 500 ms."""
     backoff_max: float = _duration("backoff_max", 122.0)
     """Longest back-off; kubelet's maxDurationBeforeRetry, 2 min 2 s."""
-    pod_error_limit: int = _option("pod_error_limit", 10)
+    pod_error_limit: int = _count("pod_error_limit", 10)
     """Errors kept per Pod; kubelet's maxPodErrors."""
     operation_deadline: float = _duration("operation_deadline", 120.0)
     """What one operation may take before it is uncertain; kubelet's CSI call timeout, 2 min."""
     quarantine_grace: float = _duration("quarantine_grace", 5.0)
     """How much longer a thread may take to notice its deadline before it is left alone and named."""
-    workers: int = _option("workers", 8)
+    workers: int = _count("workers", 8)
     """Operations at once, not counting stuck ones."""
-    endpoint_operations: int = _option("endpoint_operations", 4)
+    endpoint_operations: int = _count("endpoint_operations", 4)
     """Operations at once per endpoint (server, portal, driver)."""
     removal_settle: float = _duration("removal_settle", 1.0)
     """How long a manifest file is missing before it counts as deleted: editors save by rename."""
@@ -55,12 +65,23 @@ class Config:
     """How often a package that said that a Pod still runs is asked again."""
     reload_delay: float = _duration("reload_delay", 0.1)
     """How long a reload waits for its answer to reach the client."""
-    keep_terminated_pod_volumes: bool = _option("keep_terminated_pod_volumes", default=False)
+    keep_terminated_pod_volumes: bool = _switch("keep_terminated_pod_volumes", default=False)
     """Keep the volumes of Pods that have finished; kubelet's old flag of that name."""
-    controller_attach: bool = _option("controller_attach", default=False)
+    controller_attach: bool = _switch("controller_attach", default=False)
     """A controller attaches volumes and says so in the node's status; kubelet's enableControllerAttachDetach."""
-    node_name: str = _option("node_name", "")
+    node_name: str = field(default="", metadata={"name": "node_name"})
     """The Node among the manifests that this machine is."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that would stop everything."""
+        for name in ("workers", "endpoint_operations", "pod_error_limit"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; write 1 or more")
+        if not 0 < self.backoff_initial <= self.backoff_max:
+            raise ValueError("backoff_initial is 0 or longer than backoff_max; write 500ms and 2m, for example")
+        for name in ("operation_deadline", "rescan_interval"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} is 0; write how long, such as 2m")
 
     def with_node_name(self, name: str) -> Config:
         """Give the configuration of a node of this name."""
@@ -69,38 +90,26 @@ class Config:
 
 def load_config(path: Path) -> Config:
     """Read a configuration file; raises ManifestError naming the file, the option and the remedy."""
-    import yaml  # only a daemon with a file pays for it
-
-    remedy = "see docs/reference/configuration.md"
     try:
-        data: object = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+        with path.open("rb") as file:
+            data = file.read(LIMIT + 1)
     except OSError as error:
-        raise ManifestError(f"cannot be read: {error.strerror}", file=str(path), remedy=remedy) from error
-    except yaml.YAMLError as error:
-        raise ManifestError(f"is no YAML: {error}", file=str(path), remedy=remedy) from error
-    if data is None:
+        raise ManifestError(f"cannot be read: {error.strerror}", file=str(path), remedy=_REMEDY) from error
+    if len(data) > LIMIT:
+        raise ManifestError(f"is longer than {LIMIT} bytes", file=str(path), remedy=_REMEDY)
+    found = list(documents(data, is_json=path.suffix == ".json"))
+    if not found:
         return Config()
-    if not isinstance(data, dict):
-        raise ManifestError("is no mapping of options", file=str(path), remedy=remedy)
-    options = cast("dict[str, object]", data)
+    if len(found) > 1:
+        raise ManifestError("has more than one document", file=str(path), remedy="keep one")
+    if (problem := found[0].problem) is not None:
+        raise _refused(path, problem)
     try:
-        return load(Config, _with_durations(options, path), unknown=Unknown.REFUSE)
+        return load(Config, found[0].data, unknown=Unknown.REFUSE)
     except SchemaError as error:
-        first = error.problems[0]
-        raise ManifestError(
-            first.problem, file=str(path), field=first.field, remedy=first.remedy or remedy
-        ) from error
+        raise _refused(path, error.problems[0]) from None
 
 
-def _with_durations(options: dict[str, object], path: Path) -> dict[str, object]:
-    """Read the durations among the options."""
-    read = dict(options)
-    for option in fields(Config):
-        value = options.get(option.name)
-        if not option.metadata.get("duration") or value is None:
-            continue
-        try:
-            read[option.name] = parse_duration(str(value))
-        except ValueError as error:
-            raise ManifestError(str(error), file=str(path), field=option.name) from error
-    return read
+def _refused(path: Path, problem: Problem) -> ManifestError:
+    remedy = problem.remedy or _REMEDY
+    return ManifestError(problem.problem, file=str(path), field=problem.field, remedy=remedy)

@@ -16,5 +16,11 @@ def parse_duration(text: str) -> float:
         return float(text)
     if _FORM.fullmatch(text):
         return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
-    message = f"{text[:40]!r} is no duration; write seconds such as 30 or 30s, or 2m"
-    raise ValueError(message)
+    raise ValueError(f"{text[:40]!r} is no duration; write seconds such as 30 or 30s, or 2m")
+
+
+def read_duration(value: object) -> float:
+    """Read a duration of a configuration file: a number of seconds, or text; raises ValueError."""
+    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        return parse_duration(str(value))
+    raise ValueError("not a duration; write seconds such as 30 or 30s, or 2m")

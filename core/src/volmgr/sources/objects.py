@@ -72,7 +72,8 @@ class Objects:
                 self._ledger.write_object(offer)
                 self._retained.add(ref)
 
-    def _decide(self, ref: ObjectRef) -> None:
+    def decide(self, ref: ObjectRef) -> None:
+        """Settle what one object is now, given what all places offer."""
         before = self._standing.get(ref)
         held = before.place if before is not None else None
         places = [place for place in self._places.get(ref, ()) if place == held or not self._is_absent(place)]
