@@ -44,9 +44,7 @@ class Held:
     endpoint: str = ""
 
 
-def holds_of(
-    operation: Operation, facets: Facets | None, exclusive: tuple[str, ...] = (), endpoint: str = ""
-) -> Held:
+def holds_of(operation: Operation, facets: Facets | None, exclusive: tuple[str, ...] = (), endpoint: str = "") -> Held:
     """Say what an operation needs for itself (behaviours §2.7).
 
     (volume, pod): unmounts, and mounts of volumes that are neither attachable nor device-mountable; all other

@@ -93,9 +93,7 @@ class Daemon:
             paths=self.host.paths,
             plugins=load_plugins(),
             events=EventLog(time.time),
-            admission=Admission(
-                self.config.backoff_initial, self.config.backoff_max, self.config.endpoint_operations
-            ),
+            admission=Admission(self.config.backoff_initial, self.config.backoff_max, self.config.endpoint_operations),
         )
         self.reconciler = Reconciler(self.world, self.host, self.config, self._outside())
         self.registry = Registry(self.host.files, self.host.paths, self.reconciler.post)
@@ -118,15 +116,19 @@ class Daemon:
             monotonic=time.monotonic,
             wall=time.time,
             submit=self.workers.submit,
-            forget=lambda uid: self.registry.forget(uid),
+            forget=self._forget,
             retain=lambda refs: self.workers.submit(lambda: self._retain(refs)),
             wake=self.loop.wake,
-            stuck=lambda begin: self.workers.replace_stuck() if begin else self.workers.retire_one(),
+            stuck=self.workers.replace_stuck,
+            unstuck=self.workers.retire_one,
             held=self._watch_hold,
         )
 
     def _deliver(self, message: Message) -> None:
         self.reconciler.post(message)
+
+    def _forget(self, uid: str) -> bool:
+        return self.registry.forget(uid)
 
     def _retain(self, refs: frozenset[ObjectRef]) -> Message:
         self.registry.retain(refs)
@@ -175,7 +177,12 @@ class Daemon:
         if not self._announced and not self.world.not_ready_because:
             self._announced = True
             _notify(f"READY=1\nSTATUS={len(self.world.pods)} Pods, {len(self.world.actual)} volumes")
-            log.info("ready: %d Pods, %d volumes, root %s", len(self.world.pods), len(self.world.actual), self.host.paths.root)
+            log.info(
+                "ready: %d Pods, %d volumes, root %s",
+                len(self.world.pods),
+                len(self.world.actual),
+                self.host.paths.root,
+            )
 
     def _mounts_changed(self) -> None:
         if self.mounts.acknowledge():

@@ -75,5 +75,5 @@ class TransientError(VolmgrError):
         super().__init__(problem)
 
 
-class NotReconstructible(VolmgrError):  # noqa: N818 - it states a fact about a directory, not a failure
+class NotReconstructible(VolmgrError):
     """A directory on disk does not say enough to rebuild its volume."""

@@ -120,7 +120,7 @@ class Executor:
             text = f"unexpected {type(error).__name__}: {error} (a bug of {job.type.origin}; the log has its traceback)"
             return Result(job=job, ending=Ending.UNCERTAIN, facts=facts, error=text)
 
-    def _act(self, job: Job, facts: Facts) -> Facts:
+    def _act(self, job: Job, facts: Facts) -> Facts:  # noqa: PLR0911 - one per verb
         match job.operation.verb:
             case Verb.ATTACH:
                 return self._attach(job, facts)
@@ -196,9 +196,7 @@ class Executor:
         answer = job.type.call("mount_device", request, self._host)
         path = answer.device_path or request.device_path
         identity = self._host.files.identity(target)
-        self._record_volume(
-            job, device=Presence.YES, device_target=str(target), device_path=path, identity=identity
-        )
+        self._record_volume(job, device=Presence.YES, device_target=str(target), device_path=path, identity=identity)
         return replace(facts, device_path=path, device_target=target, label=request.selinux_label, size=facts.size)
 
     def _device_target(self, job: Job) -> Path:

@@ -4,8 +4,6 @@ Group 1 is called on one manager with every package (one to many). Group 2 is ca
 volume type, wrapped by every installed wrapper package (one to one).
 """
 
-# ruff: noqa: ARG001 - a hook specification has a signature and no body
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -54,7 +52,9 @@ class Registration:
         """Say who still runs containers of this Pod (any text), or None; before a teardown begins."""
 
     @hookspec
-    def volmgr_operation_finished(self, volume: str, operation: str, pod_uid: str, outcome: str, seconds: float) -> None:
+    def volmgr_operation_finished(
+        self, volume: str, operation: str, pod_uid: str, outcome: str, seconds: float
+    ) -> None:
         """Hear of each operation that ended; on a worker thread, must not block."""
 
 

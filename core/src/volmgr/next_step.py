@@ -89,9 +89,7 @@ def source_changed(desired: DesiredMount, mounted: PodMount) -> bool:
     return known and mounted.inline and desired.source_key != mounted.source_key
 
 
-def _unmounts(
-    desired: DesiredVolume | None, actual: ActualVolume | None, readiness: Readiness
-) -> Iterable[Operation]:
+def _unmounts(desired: DesiredVolume | None, actual: ActualVolume | None, readiness: Readiness) -> Iterable[Operation]:
     if actual is None:
         return
     for uid, mount in sorted(actual.mounts.items()):
@@ -118,9 +116,7 @@ def _still_declared(pod: Pod | None, mount: PodMount) -> bool:
     return any(volume.type in CLAIM_FIELDS for volume in pod.spec.volumes)
 
 
-def _makings(
-    desired: DesiredVolume, actual: ActualVolume | None, readiness: Readiness
-) -> Iterable[Operation]:
+def _makings(desired: DesiredVolume, actual: ActualVolume | None, readiness: Readiness) -> Iterable[Operation]:
     waiting = [
         (uid, mount, reason)
         for uid, mount in sorted(desired.mounts.items())
@@ -176,9 +172,7 @@ def _mount_reason(desired: DesiredVolume, mount: DesiredMount, actual: ActualVol
     return ""
 
 
-def _hindrance(
-    desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume | None, readiness: Readiness
-) -> str:
+def _hindrance(desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume | None, readiness: Readiness) -> str:
     """Say what a mount waits for; empty when nothing stands in its way."""
     if mount.missing:
         return "waits for " + ", ".join(str(ref) for ref in mount.missing)
@@ -202,9 +196,7 @@ def _must_expand(desired: DesiredVolume, actual: ActualVolume) -> bool:
     return grows and writable and mounted
 
 
-def _cleanup(
-    desired: DesiredVolume | None, actual: ActualVolume, readiness: Readiness
-) -> Iterable[Operation]:
+def _cleanup(desired: DesiredVolume | None, actual: ActualVolume, readiness: Readiness) -> Iterable[Operation]:
     if actual.mounts or (desired is not None and not _label_conflicts(desired, actual)):
         return
     if actual.device is not Presence.NO:

@@ -363,7 +363,7 @@ class Measured:
 
 
 class VolumePlugin(Generic[S]):
-    """A volume type. Derive from it (and from the mixins), and name the class in the entry-point group `volmgr.plugins`.
+    """A volume type: derive from it (and from the mixins), and name the class in entry-point group `volmgr.plugins`.
 
     Objects hold no state about volumes: what `unmount` needs is on disk, since the daemon may have restarted.
     """
@@ -519,7 +519,9 @@ def _check_class(cls: type[VolumePlugin[Any]]) -> None:
             raise PluginError(message)
         expected, given = list(inspect.signature(base).parameters), list(inspect.signature(function).parameters)
         if given != expected:
-            message = f"{cls.__qualname__}.{method}({', '.join(given)}) must have the parameters ({', '.join(expected)})"
+            message = (
+                f"{cls.__qualname__}.{method}({', '.join(given)}) must have the parameters ({', '.join(expected)})"
+            )
             raise PluginError(message)
         _check_ability(cls, method)
 

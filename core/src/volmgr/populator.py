@@ -142,7 +142,9 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
     facets: Facets = plugin.ask("facets", spec, objects)
     shared = facets.attach or facets.device
     if spec.mode is VolumeMode.BLOCK and not facets.block:
-        message = f"MapVolume.FindMapperPluginBySpec failed for volume {volume.name}: {plugin.name} has no block volumes"
+        message = (
+            f"MapVolume.FindMapperPluginBySpec failed for volume {volume.name}: {plugin.name} has no block volumes"
+        )
         raise PluginError(message)
     if shared:
         name = shared_volume_name(plugin.name, plugin.ask("volume_name", spec))

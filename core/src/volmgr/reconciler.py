@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING
 
-from volmgr.actual import ActualVolume, Cause, PodMount, settle
+from volmgr.actual import ActualVolume, Cause, settle
 from volmgr.admission import Held, holds_of
 from volmgr.config import Config
 from volmgr.errors import VolmgrError
@@ -170,8 +170,10 @@ class Outside:
     """Forget a Pod that has left and whose last mount is gone; False when it has returned meanwhile."""
     retain: Callable[[frozenset[ObjectRef]], None] = field(default=lambda _refs: None)
     wake: Callable[[], None] = field(default=lambda: None)
-    stuck: Callable[[bool], None] = field(default=lambda _begin: None)
-    """Told when an operation is quarantined (True) and when such a one has ended (False)."""
+    stuck: Callable[[], None] = field(default=lambda: None)
+    """Told when an operation is quarantined: its worker is lost for a while."""
+    unstuck: Callable[[], None] = field(default=lambda: None)
+    """Told when a quarantined operation has ended."""
     held: Callable[[Hold], None] = field(default=lambda _hold: None)
     """Told of a hold whose process is to be watched."""
 
@@ -200,6 +202,7 @@ class Reconciler:
         self._retain_timer: Timer | None = None
         self._stopped: Callable[[], None] | None = None
         self._attached: dict[str, str] = {}
+        self._hear = self._handlers()
         world.readiness = self._readiness()
 
     # --- the seam to other threads ---
@@ -216,7 +219,8 @@ class Reconciler:
         self.timers.run_due(self._outside.monotonic())
         while self._inbox or self._dirty:
             while self._inbox:
-                self._handle(self._inbox.popleft())
+                message = self._inbox.popleft()
+                self._hear[type(message)](message)
             while self._dirty:
                 name = next(iter(self._dirty))
                 del self._dirty[name]
@@ -226,47 +230,27 @@ class Reconciler:
             self._check_gone(uid)
             self._notify(uid)
 
-    def _handle(self, message: Message) -> None:
-        match message:
-            case PodAccepted():
-                self._accept(message)
-            case PodLeft():
-                self._leave(message.uid)
-            case ObjectChanged():
-                self._set_object(message)
-            case ObjectLeft():
-                self.world.objects.pop(message.ref, None)
-                self._resolve_users(message.ref)
-            case SourceState():
-                self._set_source(message)
-            case Complaints():
-                self._complain(message)
-            case Result():
-                self._settle(message)
-            case Ask():
-                message.action()
-            case Reconstructed():
-                self._take_over(message.volumes)
-            case ProgressMade():
-                running = self.world.running.get(message.operation)
-                if running is not None:
-                    self.world.running[message.operation] = replace(running, progress=message.text)
-            case MountsRead():
-                self._compare_mounts(message)
-            case OrphansFound():
-                self._tidy_orphans(message.uids)
-            case HoldTaken():
-                self._take_hold(message.hold)
-            case HoldGone():
-                self._drop_hold(message)
-            case HoldersAsked():
-                self._hear_holders(message)
-            case NodeStatusRead():
-                self._read_node_status(message.node)
-            case Tidied():
-                self._tidied(message)
-            case _:
-                assert_never(message)
+    def _handlers(self) -> dict[type[Any], Callable[[Any], None]]:
+        """Say who hears which message; a test holds this against the union Message."""
+        return {
+            PodAccepted: self._accept,
+            PodLeft: self._leave,
+            ObjectChanged: self._set_object,
+            ObjectLeft: self._drop_object,
+            SourceState: self._set_source,
+            Complaints: self._complain,
+            Result: self._settle,
+            Ask: lambda message: message.action(),
+            Reconstructed: self._take_over,
+            ProgressMade: self._note_progress,
+            MountsRead: self._compare_mounts,
+            OrphansFound: self._tidy_orphans,
+            HoldTaken: self._take_hold,
+            HoldGone: self._drop_hold,
+            HoldersAsked: self._hear_holders,
+            NodeStatusRead: self._read_node_status,
+            Tidied: self._tidied,
+        }
 
     # --- Pods ---
 
@@ -282,7 +266,8 @@ class Reconciler:
             entry.leaving = entry.torn_down = entry.released = False
         self._populate(uid)
 
-    def _leave(self, uid: str) -> None:
+    def _leave(self, change: PodLeft) -> None:
+        uid = change.uid
         entry = self.world.pods.get(uid)
         if entry is not None:
             entry.leaving = True
@@ -396,6 +381,10 @@ class Reconciler:
                 self._populate(uid)
         self._resolve_users(ref)
 
+    def _drop_object(self, change: ObjectLeft) -> None:
+        self.world.objects.pop(change.ref, None)
+        self._resolve_users(change.ref)
+
     def _resolve_users(self, ref: ObjectRef) -> None:
         for uid in sorted(self._users.get(ref, ())):
             if uid in self.world.pods:
@@ -462,14 +451,14 @@ class Reconciler:
 
     # --- reconstruction, node status ---
 
-    def _take_over(self, volumes: tuple[ActualVolume, ...]) -> None:
-        for volume in volumes:
+    def _take_over(self, message: Reconstructed) -> None:
+        for volume in message.volumes:
             self._put(volume.name, volume)
         self.world.reconstructed = True
         self._readiness_changed()
 
-    def _read_node_status(self, node: Node) -> None:
-        self.world.node = node
+    def _read_node_status(self, message: NodeStatusRead) -> None:
+        self.world.node = node = message.node
         self._attached.clear()
         self._attached.update({attached.name: attached.device_path for attached in node.volumes_attached})
         for name in self.world.desired.report_in_use(node.volumes_in_use):
@@ -585,7 +574,7 @@ class Reconciler:
         return result
 
     def _quarantine(self, operation: Operation) -> None:
-        """An operation is overdue: it leaves the caps, is named, and keeps its keys until it has really ended."""
+        """Let an overdue operation leave the caps and name it; it keeps its keys until it has really ended."""
         running = self.world.running.get(operation)
         job = self._jobs.get(operation)
         if running is None or job is None:
@@ -593,7 +582,7 @@ class Reconciler:
         self.world.running[operation] = replace(running, quarantined=True)
         for name in self.world.admission.quarantine(job.held):
             self._dirty[name] = None
-        self._outside.stuck(True)
+        self._outside.stuck()
         message = f"{operation.verb} does not return; it is left alone until it does"
         self._event(Severity.WARNING, "OperationStuck", message, uid=operation.pod_uid, volume=operation.volume)
         self._touch(operation)
@@ -607,7 +596,7 @@ class Reconciler:
         if timer is not None:
             timer.cancel()
         if running is not None and running.quarantined:
-            self._outside.stuck(False)
+            self._outside.unstuck()
         for again in self.world.admission.release(result.job.held):
             self._dirty[again] = None
         self._put(name, settle(self.world.actual.get(name), operation, result.ending, result.facts))
@@ -636,6 +625,11 @@ class Reconciler:
             reason = _FAILURE_REASONS.get(operation.verb, "FailedUnmount")
         message = f"{operation.verb}: {result.error}"
         self._event(Severity.WARNING, reason, message, uid=operation.pod_uid, volume=operation.volume)
+
+    def _note_progress(self, message: ProgressMade) -> None:
+        running = self.world.running.get(message.operation)
+        if running is not None:
+            self.world.running[message.operation] = replace(running, progress=message.text)
 
     def _put(self, name: str, volume: ActualVolume | None) -> None:
         """Replace what is known of a volume, and what is expected in the mount table."""
@@ -714,8 +708,8 @@ class Reconciler:
             host = self._host
             self._outside.submit(lambda: OrphansFound(host.files.names(host.paths.pods)))
 
-    def _tidy_orphans(self, uids: tuple[str, ...]) -> None:
-        for uid in uids:
+    def _tidy_orphans(self, message: OrphansFound) -> None:
+        for uid in message.uids:
             known = uid in self.world.pods
             served = any(volume.plugin in self.world.plugins.types for volume in self.world.actual.of_pod(uid))
             if not known and not served:
@@ -723,7 +717,8 @@ class Reconciler:
 
     # --- holds ---
 
-    def _take_hold(self, hold: Hold) -> None:
+    def _take_hold(self, message: HoldTaken) -> None:
+        hold = message.hold
         entry = self.world.pods.get(hold.pod_uid)
         if entry is not None:
             entry.holds[hold.id] = hold
@@ -759,7 +754,7 @@ class Reconciler:
     # --- the mount table ---
 
     def mounts_changed(self) -> None:
-        """The mount table changed, by us or by others: compare it soon, once for many changes."""
+        """Compare the mount table soon, once for many changes: it changed, by us or by others."""
         if self._table_timer is None and self._expected:
             when = self._outside.monotonic() + self._config.mount_table_debounce
             self._table_timer = self.timers.at(when, self._read_table)
@@ -836,9 +831,7 @@ def _keys(selector: str) -> tuple[str, ...]:
     return (selector,) if "/" in selector else (selector, f"default/{selector}")
 
 
-def compare(
-    table: tuple[MountEntry, ...], expected: dict[tuple[str, str], tuple[Path, bool]], at: float
-) -> MountsRead:
+def compare(table: tuple[MountEntry, ...], expected: dict[tuple[str, str], tuple[Path, bool]], at: float) -> MountsRead:
     """Find what is expected and not in the mount table, or read-only against the wish."""
     read_only = {entry.target: entry.read_only for entry in table}
     vanished = tuple(key for key, (path, _) in expected.items() if path not in read_only)

@@ -55,7 +55,10 @@ class _Reconstruction:
         files, paths = self.host.files, self.host.paths
         found: list[Found] = []
         for uid in files.names(paths.pods):
-            for top, mode in ((paths.volumes(uid), VolumeMode.FILESYSTEM), (paths.block_volumes(uid), VolumeMode.BLOCK)):
+            for top, mode in (
+                (paths.volumes(uid), VolumeMode.FILESYSTEM),
+                (paths.block_volumes(uid), VolumeMode.BLOCK),
+            ):
                 for plugin in files.names(top):
                     found.extend(
                         Found(
@@ -150,9 +153,7 @@ class _Reconstruction:
             volume = replace(volume, attached=Presence.UNCERTAIN, attach_cause=Cause.RECONSTRUCTION)
         if facets.device and volume_type is not None and volume.spec is not None:
             target = volume_type.ask("device_target", volume.spec, self.host)
-            volume = replace(
-                volume, device=Presence.UNCERTAIN, device_cause=Cause.RECONSTRUCTION, device_target=target
-            )
+            volume = replace(volume, device=Presence.UNCERTAIN, device_cause=Cause.RECONSTRUCTION, device_target=target)
         return volume
 
     def _add_found(self, found: Found) -> None:

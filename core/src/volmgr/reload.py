@@ -39,8 +39,8 @@ def inherited() -> Inherited | None:
         return None
     lock, _, socket = text.partition(",")
     found = Inherited(int(lock), int(socket))
-    os.set_inheritable(found.lock, False)
-    os.set_inheritable(found.socket, False)
+    os.set_inheritable(found.lock, False)  # noqa: FBT003 - takes no keyword
+    os.set_inheritable(found.socket, False)  # noqa: FBT003 - takes no keyword
     return found
 
 
@@ -71,7 +71,7 @@ def check(current: Plugins) -> None:
 
 def execute(lock: int, socket: int) -> None:
     """Replace this process by a new execution of the daemon; does not return."""
-    os.set_inheritable(lock, True)
-    os.set_inheritable(socket, True)
+    os.set_inheritable(lock, True)  # noqa: FBT003 - takes no keyword
+    os.set_inheritable(socket, True)  # noqa: FBT003 - takes no keyword
     os.environ[INHERITED] = f"{lock},{socket}"
     os.execv(sys.executable, [sys.executable, "-m", "volmgr.daemon", *sys.argv[1:]])  # noqa: S606 - ourselves

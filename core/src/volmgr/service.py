@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from volmgr import manifest, root
 from volmgr.errors import ManifestError, OperationError, SpecError, VolmgrError
-from volmgr.model.pod import Pod
 from volmgr.reconciler import Ask, HoldGone, HoldTaken, Reconciler, Waiter
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.why import summary_for_timeout
@@ -41,7 +40,7 @@ class _Reply(Generic[T]):
 class Service:
     """Implements `volmgr.server.engine.Engine`; every method runs on a thread of the API server."""
 
-    def __init__(  # noqa: PLR0913 - the daemon's parts, each by name
+    def __init__(
         self,
         *,
         reconciler: Reconciler,
@@ -79,7 +78,7 @@ class Service:
             raise TimeoutError(f"the reconciler did not answer within {timeout} s")
         if reply.error is not None:
             raise reply.error
-        return reply.value  # type: ignore[return-value] - set unless there was an error
+        return cast("T", reply.value)
 
     def wait(self, pod: str, condition: str, timeout: float) -> str | None:
         """Block until a Pod is mounted or unmounted; None when it is, else why not."""

@@ -17,7 +17,7 @@ log = logging.getLogger("volmgr.workers")
 
 
 class Workers(Generic[T]):
-    """Runs chores on threads that are started when needed; daemon threads, since a stuck one must not delay the exit."""
+    """Runs chores on threads that are started when needed; daemon threads: a stuck one must not delay the exit."""
 
     def __init__(self, deliver: Callable[[T], None], limit: int = WORKERS) -> None:
         """Hand each result to `deliver`, on the worker's thread."""

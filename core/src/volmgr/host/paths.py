@@ -38,37 +38,37 @@ class Paths:
         return self.state / "trash"
 
     def pod(self, uid: str) -> Path:
-        """Everything of one Pod."""
+        """Give everything of one Pod."""
         return self.pods / uid
 
     def volumes(self, uid: str) -> Path:
-        """A Pod's file-system volumes, by escaped plugin name."""
+        """Give a Pod's file-system volumes, by escaped plugin name."""
         return self.pods / uid / "volumes"
 
     def volume(self, uid: str, plugin: str, spec_name: str) -> Path:
-        """One file-system volume of a Pod."""
+        """Give one file-system volume of a Pod."""
         return self.pods / uid / "volumes" / escape(plugin) / spec_name
 
     def block_volumes(self, uid: str) -> Path:
-        """A Pod's block volumes, by escaped plugin name."""
+        """Give a Pod's block volumes, by escaped plugin name."""
         return self.pods / uid / "volumeDevices"
 
     def block_volume(self, uid: str, plugin: str, spec_name: str) -> Path:
-        """The symbolic link to the device of one block volume of a Pod."""
+        """Give the symbolic link to the device of one block volume of a Pod."""
         return self.pods / uid / "volumeDevices" / escape(plugin) / spec_name
 
     def pod_plugin(self, uid: str, plugin: str, name: str) -> Path:
-        """What a plugin keeps for one volume of a Pod: its ready marker."""
+        """Give what a plugin keeps for one volume of a Pod: its ready marker."""
         return self.pods / uid / "plugins" / escape(plugin) / name
 
     def subpaths(self, uid: str) -> Path:
-        """The bind targets of a Pod's subPaths."""
+        """Give the bind targets of a Pod's subPaths."""
         return self.pods / uid / "volume-subpaths"
 
     def plugin(self, plugin: str) -> Path:
-        """A plugin's own directory; its name is not escaped."""
+        """Give a plugin's own directory; its name is not escaped."""
         return self.root / "plugins" / plugin
 
     def block_maps(self, plugin: str) -> Path:
-        """The global block maps of a plugin, one directory per volume."""
+        """Give the global block maps of a plugin, one directory per volume."""
         return self.root / "plugins" / plugin / "volumeDevices"

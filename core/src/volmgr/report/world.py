@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from volmgr.actual import ActualStateOfWorld
 from volmgr.admission import Admission
@@ -53,45 +52,6 @@ class PodEntry:
     released: bool = False
     """The installed packages were asked, and nobody runs its containers any more."""
     processed: bool = False
-
-
-class PodTable(dict[str, PodEntry]):
-    """The Pods by UID, with an index by `namespace/name`, since a name is looked up at each event somebody waits for.
-
-    The index follows item assignment and `pop` alone; a Pod whose name changes is assigned again.
-    """
-
-    def __init__(self) -> None:
-        """Start empty."""
-        super().__init__()
-        self._keys: dict[str, str] = {}
-        self._by_key: dict[str, list[str]] = {}
-
-    def __setitem__(self, uid: str, entry: PodEntry) -> None:
-        self._unindex(uid)
-        super().__setitem__(uid, entry)
-        self._keys[uid] = entry.pod.key
-        self._by_key.setdefault(entry.pod.key, []).append(uid)
-
-    def __delitem__(self, uid: str) -> None:
-        super().__delitem__(uid)
-        self._unindex(uid)
-
-    def pop(self, uid: str, *default: Any) -> Any:  # noqa: ANN401 - dict's own signature
-        """Take an entry out and give it."""
-        self._unindex(uid)
-        return super().pop(uid, *default)
-
-    def named(self, key: str) -> tuple[PodEntry, ...]:
-        """Give the Pods of one `namespace/name`: more than one while an old one leaves."""
-        return tuple(self[uid] for uid in self._by_key.get(key, ()))
-
-    def _unindex(self, uid: str) -> None:
-        key = self._keys.pop(uid, None)
-        if key is not None:
-            self._by_key[key].remove(uid)
-            if not self._by_key[key]:
-                del self._by_key[key]
 
 
 class PodTable(dict[str, PodEntry]):
