@@ -70,3 +70,10 @@ def test_a_mount_that_does_not_answer_is_looked_at_without_waiting(mounts: Kerne
         entry = mounts.entry(target)
         assert entry is not None
         assert entry.fstype == "fuse.silent"
+
+
+def test_a_mount_that_does_not_answer_is_unmounted(mounts: KernelMounts, target: Path) -> None:
+    with SilentFuse(target) as fuse:
+        fuse.serve_until_asked()
+        mounts.unmount(target, deadline=5)
+        assert not mounts.is_mount_point(target)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -278,3 +279,34 @@ def test_hugetlbfs_is_known_by_its_type(mounts: KernelMounts, target: Path) -> N
     entry = mounts.entry(target)
     assert entry is not None
     assert "pagesize=2M" in entry.super_options
+
+
+def test_nothing_is_lost_or_mounted_twice_while_others_mount_and_unmount(mounts: KernelMounts, root: Path) -> None:
+    churned = root / "churned"
+    churned.mkdir()
+    volumes = [root / f"volume-{number}" for number in range(20)]
+    for volume in volumes:
+        volume.mkdir()
+        mounts.ensure_mounted(volume, "tmpfs")
+    stop = threading.Event()
+
+    def churn() -> None:
+        while not stop.is_set():
+            syscalls.mount("tmpfs", str(churned), "tmpfs")
+            syscalls.umount(str(churned))
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        for _ in range(100):
+            seen = [entry.target for entry in mounts.table() if entry.target in set(volumes)]
+            assert sorted(seen) == sorted(volumes)
+        for volume in volumes:
+            mounts.ensure_mounted(volume, "tmpfs")
+            assert mounts.entry(volume) is not None
+            mounts.unmount_below(volume)
+            assert not mounts.is_mount_point(volume)
+    finally:
+        stop.set()
+        thread.join()
+    assert mounts.below(root / "volume-0") == ()

@@ -111,7 +111,10 @@ class Mounts(Protocol):
         ...
 
     def unmount(self, target: Path, *, lazy: bool = False, force: bool = False, deadline: float | None = None) -> None:
-        """Unmount everything stacked on `target`; not mounted is success. Raises BusyError naming the holders."""
+        """Unmount everything stacked on `target`; not mounted is success. Raises BusyError naming the holders.
+
+        `deadline` is in seconds from now, for types that wait for a server; past it UncertainError is raised.
+        """
         ...
 
     def unmount_below(self, path: Path) -> None:
@@ -143,7 +146,7 @@ class Files(Protocol):
         ...
 
     def ensure_file(self, path: Path, mode: int = 0o640) -> bool:
-        """Make an empty regular file, never through a symbolic link; True when made."""
+        """Make an empty regular file in an existing directory, never through a symbolic link; True when made."""
         ...
 
     def read(self, path: Path, limit: int = 1 << 20) -> bytes | None:
@@ -151,7 +154,7 @@ class Files(Protocol):
         ...
 
     def write(self, path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
-        """Replace a file at once (temporary name and rename); `durable` syncs file and directory."""
+        """Replace a file in an existing directory at once (temporary name, rename); `durable` syncs both."""
         ...
 
     def ensure_symlink(self, path: Path, target: str) -> None:

@@ -6,6 +6,7 @@ written as three octal digits. A row that was torn by a concurrent change is lef
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -14,9 +15,8 @@ from pathlib import Path
 from volmgr.host.interface import MountEntry
 
 _ESCAPE = re.compile(rb"\\([0-3][0-7]{2})")
-DELETED = b"//deleted"
+DELETED = "//deleted"
 _HEAD = 6  # id, parent, major:minor, root, target, options
-_TAIL = 2  # type and source; the super options may be absent
 
 
 def parse(data: bytes) -> tuple[MountEntry, ...]:
@@ -57,27 +57,39 @@ def containing(table: Sequence[MountEntry], path: Path) -> MountEntry | None:
 
 def parse_line(line: bytes) -> MountEntry | None:
     """Decode one row; None when it is torn."""
-    head, separator, tail = line.partition(b" - ")
-    fields, rest = head.split(b" "), tail.split(b" ")
-    if not separator or len(fields) < _HEAD or len(rest) < _TAIL:
+    fields = os.fsdecode(line).split(" ")
+    try:
+        end = fields.index("-", _HEAD)
+        identity, parent, device, root, target, options, *propagation = fields[:end]
+        fstype, source, *rest = fields[end + 1 :]
+        identities = int(identity), int(parent)
+    except ValueError:
         return None
-    if not (fields[0].isdigit() and fields[1].isdigit() and fields[4].startswith(b"/")):
+    if not target.startswith("/"):
         return None
-    root = unescape(fields[3])
-    deleted = root.endswith(DELETED)
+    root = _decode(root)
     return MountEntry(
-        mount_id=int(fields[0]),
-        parent_id=int(fields[1]),
-        device=fields[2].decode("ascii", "replace"),
-        root=os.fsdecode(root[: -len(DELETED)] if deleted else root),
-        target=Path(os.fsdecode(unescape(fields[4]))),
-        options=_options(fields[5]),
-        fstype=os.fsdecode(unescape(rest[0])),
-        source=os.fsdecode(unescape(rest[1])),
-        super_options=_options(rest[2]) if len(rest) > _TAIL else (),
-        propagation=tuple(os.fsdecode(field) for field in fields[6:]),
-        deleted=deleted,
+        *identities,
+        device,
+        root.removesuffix(DELETED),
+        Path(_decode(target)),
+        _options(options),
+        _decode(fstype),
+        _decode(source),
+        _options(rest[0]) if rest else (),
+        tuple(propagation),
+        root.endswith(DELETED),
     )
+
+
+def _decode(field: str) -> str:
+    return os.fsdecode(unescape(os.fsencode(field))) if "\\" in field else field
+
+
+@functools.lru_cache(maxsize=1024)
+def _options(field: str) -> tuple[str, ...]:
+    """Split and decode: a comma is never escaped, and an escaped one is part of a value. Most rows repeat another's."""
+    return tuple(_decode(option) for option in field.split(",") if option)
 
 
 def unescape(field: bytes) -> bytes:
@@ -97,8 +109,3 @@ def _targets(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         fields = line.split(b" ", _HEAD - 1)
         if len(fields) == _HEAD:
             yield line, unescape(fields[4])
-
-
-def _options(field: bytes) -> tuple[str, ...]:
-    # Split first: a comma is never escaped, and an escaped one would be part of a value.
-    return tuple(os.fsdecode(unescape(option)) for option in field.split(b",") if option)

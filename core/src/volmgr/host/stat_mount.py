@@ -79,7 +79,7 @@ def entry_of(mount: Statx) -> MountEntry | None:
     answer = _ask(mount.mount, _NEEDED | _FS_SUBTYPE | _OPTIONS | _SOURCE)
     if answer is None or not _knows_all(answer.mask):
         return None
-    root = _string(answer, answer.mnt_root)  # unlike options, paths come without escapes
+    root = os.fsdecode(_string(answer, answer.mnt_root))  # unlike options, paths come without escapes
     fstype = _string(answer, answer.fs_type).decode()
     if answer.mask & _FS_SUBTYPE:
         fstype = f"{fstype}.{_string(answer, answer.fs_subtype).decode()}"
@@ -87,7 +87,7 @@ def entry_of(mount: Statx) -> MountEntry | None:
         mount_id=answer.mnt_id_old,
         parent_id=answer.mnt_parent_id_old,
         device=f"{answer.sb_dev_major}:{answer.sb_dev_minor}",
-        root=os.fsdecode(root.removesuffix(DELETED)),
+        root=root.removesuffix(DELETED),
         target=Path(os.fsdecode(_string(answer, answer.mnt_point))),
         options=_options(answer.mnt_attr),
         fstype=fstype,
