@@ -21,6 +21,8 @@ HEAD_LIMIT = 16 << 10
 """Bytes of a request line and its headers."""
 BODY_LIMIT = 11 << 20
 """Bytes of a body: the longest manifest (10 MiB), and room for its JSON."""
+FIELDS_LIMIT = 20
+"""Parts of a query."""
 READ_TIMEOUT = 10.0
 """Seconds from the first byte of a request to its last."""
 _CHUNK = 64 << 10
@@ -101,11 +103,16 @@ class Reader:
         method, target, version, headers = _parse_head(head)
         body = self._read_body(headers)
         raw, _, query = target.partition("?")
+        try:
+            path = tuple(unquote(part, errors="strict") for part in raw.strip("/").split("/") if part)
+            pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_LIMIT)
+        except ValueError as error:
+            raise HttpError(400, f"the path or its query cannot be read: {error}") from None
         return Request(
             method=method,
             raw=raw,
-            path=tuple(unquote(part, errors="strict") for part in raw.strip("/").split("/") if part),
-            query=dict(parse_qsl(query, keep_blank_values=True, max_num_fields=20)),
+            path=path,
+            query=dict(pairs),
             body=body,
             keep_alive=version == "HTTP/1.1" and headers.get("connection", "").lower() != "close",
         )

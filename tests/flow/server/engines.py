@@ -1,0 +1,131 @@
+"""An engine without a reconciler: queries run at once, on a world built by hand."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
+from typing import TypeVar
+
+from tests.unit.report.worlds import empty_world
+from volmgr.errors import ManifestError, OperationError, PluginError, SpecError
+from volmgr.report.events import EventLog
+from volmgr.report.waiting import is_mounted, is_unmounted
+from volmgr.report.why import summary_for_timeout
+from volmgr.report.world import Hold, World
+from volmgr.server.api import ApiServer
+from volmgr.server.engine import ApplyResult
+from volmgr.server.listen import listen
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class FakeEngine:
+    """Does what it is asked on a world that the test builds; `left` is what a drain cannot take down."""
+
+    world: World = field(default_factory=empty_world)
+    left: tuple[str, ...] = ()
+    refuse_reload: bool = False
+    stuck: bool = False
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    asked: list[str] = field(default_factory=list[str])
+
+    def ask(self, query: Callable[[World], T], timeout: float = 10.0) -> T:
+        if self.stuck:
+            raise TimeoutError
+        return query(self.world)
+
+    def wait(self, pod: str, condition: str, timeout: float) -> str | None:
+        reached = is_mounted if condition == "mounted" else is_unmounted
+        self.asked.append(f"wait {pod} {condition}")
+        with self.changed:
+            if self.changed.wait_for(lambda: reached(self.world, pod), timeout):
+                return None
+        return summary_for_timeout(self.world, pod, condition)
+
+    def apply(self, data: bytes) -> tuple[ApplyResult, ...]:
+        if b"broken" in data:
+            raise ManifestError("is no Pod", document=2, field="spec", remedy="write one")
+        return (ApplyResult(kind="Pod", namespace="default", name="web", uid="uid-web", action="created"),)
+
+    def delete(self, pod: str) -> str:
+        if pod == "filed":
+            raise SpecError("Pod filed belongs to /manifests/filed.yaml; remove that file")
+        return self.world.find_pods(pod)[0].pod.uid if self.world.find_pods(pod) else self._unknown(pod)
+
+    def _unknown(self, pod: str) -> str:
+        raise KeyError(pod)
+
+    def hold(self, pod: str, pid: int, who: str) -> Hold:
+        entry = next(iter(self.world.find_pods(pod)), None)
+        if entry is None:
+            raise KeyError(pod)
+        if pid == 1:
+            raise OperationError("process 1 never ends")
+        hold = Hold(id="h1", pod_uid=entry.pod.uid, pid=pid, start_time=5, boot_id="b", who=who)
+        entry.holds[hold.id] = hold
+        return hold
+
+    def release(self, hold_id: str) -> bool:
+        return any(entry.holds.pop(hold_id, None) for entry in self.world.pods.values())
+
+    def drain(self, timeout: float) -> tuple[str, ...]:
+        self.asked.append(f"drain {timeout:g}")
+        return self.left
+
+    def adopt(self) -> str:
+        return "adopted 3 Pods"
+
+    def reload(self) -> str:
+        if self.refuse_reload:
+            raise PluginError("volmgr-nfs 2 cannot be imported; the old packages stay in use")
+        return "reloading"
+
+    def accept_manifests(self) -> str:
+        return "/manifests is accepted as it is"
+
+    @property
+    def events(self) -> EventLog:
+        return self.world.events
+
+
+class Served:
+    """An API server with the loop that the daemon would drive it with."""
+
+    def __init__(self, engine: FakeEngine, path: Path) -> None:
+        self.engine = engine
+        self.path = path
+        self.server = ApiServer(engine, listen(path), frozenset())
+        self._wake = threading.Event()
+        self._selector = DefaultSelector()
+        self._selector.register(self.server, EVENT_READ)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._wake.is_set():
+            if self._selector.select():
+                self.server.accept_ready()
+
+    def stop(self) -> None:
+        """Stop as the daemon does, leaving the socket file."""
+        self._wake.set()
+        self.engine.events.close()
+        with socket.socket(socket.AF_UNIX) as last:
+            last.connect(str(self.path))  # so that the loop looks
+            self._thread.join()
+        self._selector.close()
+        self.server.close()
+
+
+@contextmanager
+def serving(engine: FakeEngine, path: Path) -> Iterator[Served]:
+    """Serve an engine on a socket while the block runs."""
+    served = Served(engine, path)
+    try:
+        yield served
+    finally:
+        served.stop()
