@@ -176,13 +176,12 @@ def test_a_user_that_is_not_allowed_is_told_so_at_once(engine: FakeEngine, path:
     path.parent.chmod(0o777)
     server = ApiServer(engine, listener, frozenset())
     assert os.geteuid() == 0, "run as root: this test changes its user"
-    program = "import socket; c = socket.socket(socket.AF_UNIX); c.connect('volmgr.sock'); print(c.recv(99))"
-    here = os.open(path.parent, os.O_RDONLY)
-    with subprocess.Popen(
-        [sys.executable, "-c", f"import os; os.chdir('/proc/self/fd/{here}'); os.setuid(65534); {program}"],
-        stdout=subprocess.PIPE,
-        pass_fds=[here],
-    ) as process:
+    here = os.open(path.parent, os.O_RDONLY)  # nobody may walk to a directory of pytest's by its path
+    program = (
+        f"import os, socket; os.fchdir({here}); os.setuid(65534);"
+        " c = socket.socket(socket.AF_UNIX); c.connect('volmgr.sock'); print(c.recv(99))"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, pass_fds=[here]) as process:
         assert select.select([server], [], [], 20)[0]
         server.accept_ready()
         output, _ = process.communicate(timeout=20)
