@@ -6,7 +6,7 @@ Source: `behaviours.md` §2.2, which is `desired_state_of_world_populator.go` of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from volmgr.errors import OperationError, SpecError
 from volmgr.model.meta import ObjectMeta, ObjectRef
@@ -107,31 +107,37 @@ def check_node(pv: PersistentVolume, node: Node | None) -> None:
     """Refuse a volume that this node must not use; unchecked while the node is unknown. Raises OperationError."""
     if node is None or pv.node_affinity is None:
         return
-    required = pv.node_affinity.get("required")
-    terms = required.get("nodeSelectorTerms") if isinstance(required, dict) else None
-    if isinstance(terms, list) and not any(_term_matches(term, node) for term in terms):
+    required = _mapping(pv.node_affinity.get("required"))
+    if "nodeSelectorTerms" not in required:
+        return
+    if not any(_term_matches(_mapping(term), node) for term in _items(required["nodeSelectorTerms"])):
         message = f"PersistentVolume {pv.metadata.name}: its nodeAffinity does not match node {node.metadata.name}"
         raise OperationError(message)
 
 
-def _term_matches(term: object, node: Node) -> bool:
-    if not isinstance(term, dict):
-        return False
-    expressions = term.get("matchExpressions") or []
-    fields = term.get("matchFields") or []
+def _mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _items(value: object) -> Sequence[object]:
+    return cast("Sequence[object]", value) if isinstance(value, list) else ()
+
+
+def _term_matches(term: Mapping[str, object], node: Node) -> bool:
+    expressions = _items(term.get("matchExpressions"))
+    fields = _items(term.get("matchFields"))
     if not expressions and not fields:
         return False
     named = {"metadata.name": node.metadata.name}
-    return all(_matches(item, node.metadata.labels) for item in expressions) and all(
-        _matches(item, named) for item in fields
+    return all(_matches(_mapping(item), node.metadata.labels) for item in expressions) and all(
+        _matches(_mapping(item), named) for item in fields
     )
 
 
 def _matches(requirement: Mapping[str, object], values: Mapping[str, str]) -> bool:
     key, operator = str(requirement.get("key", "")), requirement.get("operator")
-    wanted = requirement.get("values") or []
     given = values.get(key)
-    texts: Sequence[str] = [str(value) for value in wanted] if isinstance(wanted, list) else []
+    texts = [str(value) for value in _items(requirement.get("values"))]
     match operator:
         case "In":
             return given in texts

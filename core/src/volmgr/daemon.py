@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from volmgr import __version__, logs, reload, root
@@ -127,6 +128,11 @@ class Daemon:
     def _deliver(self, message: Message) -> None:
         self.reconciler.post(message)
 
+    def _resume_discards(self) -> Message:
+        """Go on deleting what a crash left in the trash."""
+        self.host.files.resume_discards()
+        return Ask(lambda: None)
+
     def _forget(self, uid: str) -> bool:
         return self.registry.forget(uid)
 
@@ -152,7 +158,7 @@ class Daemon:
     def run(self) -> None:
         """Run until SIGTERM or SIGINT; volumes stay mounted."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.loop.stop())
+            signal.signal(number, self._stop)
         self.world.sources["api"] = "its records are not read yet"
         if self.directory is not None:
             self.world.sources["directory"] = "not read yet"
@@ -163,6 +169,7 @@ class Daemon:
         self.registry.state("api", ready=True)
         if self.directory is not None:
             self.directory.start()
+        self.workers.submit(self._resume_discards)
         self.workers.submit(lambda: ReconstructedMessage(reconstruct(self.host, self.world.plugins)))
         self.loop.watch(self.server, self.server.accept_ready)
         self.loop.watch(self.mounts, self._mounts_changed)
@@ -171,6 +178,9 @@ class Daemon:
         self.server.close()
         if self.directory is not None:
             self.directory.stop()
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        self.loop.stop()
 
     def _step(self) -> None:
         self.reconciler.step()
@@ -185,8 +195,8 @@ class Daemon:
             )
 
     def _mounts_changed(self) -> None:
-        if self.mounts.acknowledge():
-            self.reconciler.mounts_changed()
+        self.mounts.acknowledge()
+        self.reconciler.mounts_changed()
 
     def _watch_hold(self, hold: Hold) -> None:
         """Notice the end of the process that holds a Pod."""

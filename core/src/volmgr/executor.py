@@ -273,7 +273,8 @@ class Executor:
             spec = job.desired.spec if job.desired else job.actual.spec if job.actual else None
             if spec is None:
                 return
-            source = next(iter(job.desired.mounts.values())).source if job.desired and job.desired.mounts else {}
+            wishes = tuple(job.desired.mounts.values()) if job.desired else ()
+            source: Mapping[str, object] = wishes[0].source if wishes else {}
             old = VolumeRecord(
                 volume=job.operation.volume,
                 plugin=job.type.name,

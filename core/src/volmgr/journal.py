@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
@@ -18,6 +18,8 @@ from volmgr.model.volume import Presence, VolumeMode, VolumeSpec
 
 if TYPE_CHECKING:
     from volmgr.host.interface import Host
+
+T = TypeVar("T")
 
 MOUNT = "pod-mount"
 VOLUME = "volume"
@@ -153,12 +155,12 @@ def _body(record: MountRecord | VolumeRecord) -> dict[str, object]:
 
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
-        return dict(value)
+        return dict(cast("Mapping[str, object]", value))
     message = f"{type(value).__name__} cannot stand in a record"
     raise NotImplementedError(message)
 
 
-def _convert(body: Mapping[str, object] | None, cls: type[Any]) -> Any:  # noqa: ANN401 - MountRecord or VolumeRecord
+def _convert(body: Mapping[str, object] | None, cls: type[T]) -> T | None:
     if body is None:
         return None
     try:

@@ -404,6 +404,7 @@ class VolumePlugin(Generic[S]):
     def refresh_at(self, spec: VolumeSpec[S], mounted_at: float) -> float | None:
         """Say when a mounted volume is due again (seconds of Unix time), or None; pure."""
         del spec, mounted_at
+        return None
 
     def endpoint(self, spec: VolumeSpec[S]) -> str:
         """Name whose failure is shared (server, portal, driver); empty: nobody's; pure."""

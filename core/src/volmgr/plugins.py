@@ -46,7 +46,7 @@ from volmgr.plugin import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
 
     from volmgr.host.interface import Host
 
@@ -120,7 +120,7 @@ class _Keeper:
         self.local.value = None
         self.local.error = None
 
-    def _keep(self) -> Generator[None, Any, Any]:
+    def keep(self) -> Generator[None, Any, Any]:
         try:
             value = yield
         except BaseException as error:
@@ -133,11 +133,11 @@ class _Keeper:
 def _keeping(name: str) -> Any:  # noqa: ANN401 - a hook implementation made for pluggy
     def keep(self: _Keeper, request: object, host: object) -> Generator[None, Any, Any]:
         del request, host
-        return (yield from self._keep())
+        return (yield from self.keep())
 
     def keep_found(self: _Keeper, found: object, host: object) -> Generator[None, Any, Any]:
         del found, host
-        return (yield from self._keep())
+        return (yield from self.keep())
 
     function = keep_found if name == "reconstruct" else keep
     return pluggy.HookimplMarker("volmgr")(function, wrapper=True, trylast=True)
@@ -402,7 +402,7 @@ def load(points: Iterable[importlib.metadata.EntryPoint] | None = None) -> Plugi
     return plugins
 
 
-def _isolate(plugins: Plugins, origin: Origin, step: Any) -> None:  # noqa: ANN401 - any step of a foreign package
+def _isolate(plugins: Plugins, origin: Origin, step: Callable[[], object]) -> None:
     try:
         step()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign package may raise anything
@@ -411,10 +411,10 @@ def _isolate(plugins: Plugins, origin: Origin, step: Any) -> None:  # noqa: ANN4
 
 
 def _instance(target: Any) -> VolumePlugin[Any]:  # noqa: ANN401 - whatever an entry point names
-    if not (inspect.isclass(target) and issubclass(target, VolumePlugin)):
-        message = f"{target!r} is neither a VolumePlugin subclass nor a module; see docs/plugins/tutorial.md"
-        raise PluginError(message)
-    return target()
+    if inspect.isclass(target) and issubclass(target, VolumePlugin):
+        plugin: VolumePlugin[Any] = target()
+        return plugin
+    raise PluginError(f"{target!r} is neither a VolumePlugin subclass nor a module; see docs/plugins/tutorial.md")
 
 
 def _take_module(plugins: Plugins, module: ModuleType, origin: Origin, found: list[tuple[Any, Origin]]) -> None:

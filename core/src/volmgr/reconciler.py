@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from volmgr.actual import ActualVolume, Cause, settle
 from volmgr.admission import Held, holds_of
@@ -40,7 +42,7 @@ from volmgr.timers import Timer, Timers
 
 if TYPE_CHECKING:
     from volmgr.desired import DesiredVolume
-    from volmgr.host.interface import Host, MountEntry
+    from volmgr.host.interface import Host
 
 log = logging.getLogger("volmgr.reconciler")
 
@@ -77,6 +79,8 @@ class MountsRead:
     at: float
     vanished: tuple[tuple[str, str], ...]
     read_only: tuple[tuple[str, str], ...]
+    seconds: float = 0.0
+    """What reading and comparing took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +143,12 @@ Message = (
 HOOKS = "hooks"
 """The id of the hold that stands for what the installed packages answered."""
 
+TABLE_SHARE = 20
+"""Reading the mount table takes at most one part in so many of the time."""
+
+DUE = "due"
+"""The revision of a mount that is to be made again: it equals no real one."""
+
 Submit = Callable[[Callable[[], Message]], None]
 
 _FAILURE_REASONS = {Verb.ATTACH: "FailedAttachVolume", Verb.DETACH: "FailedDetachVolume"}
@@ -199,6 +209,7 @@ class Reconciler:
         self._waiters: dict[str, list[Waiter]] = {}
         self._expected: dict[tuple[str, str], tuple[Path, bool]] = {}
         self._table_timer: Timer | None = None
+        self._table_seconds = 0.0
         self._retain_timer: Timer | None = None
         self._stopped: Callable[[], None] | None = None
         self._attached: dict[str, str] = {}
@@ -240,7 +251,7 @@ class Reconciler:
             SourceState: self._set_source,
             Complaints: self._complain,
             Result: self._settle,
-            Ask: lambda message: message.action(),
+            Ask: self._answer,
             Reconstructed: self._take_over,
             ProgressMade: self._note_progress,
             MountsRead: self._compare_mounts,
@@ -251,6 +262,9 @@ class Reconciler:
             NodeStatusRead: self._read_node_status,
             Tidied: self._tidied,
         }
+
+    def _answer(self, message: Ask) -> None:
+        message.action()
 
     # --- Pods ---
 
@@ -454,6 +468,8 @@ class Reconciler:
     def _take_over(self, message: Reconstructed) -> None:
         for volume in message.volumes:
             self._put(volume.name, volume)
+            for uid in volume.mounts:
+                self._refresh_later(volume.name, uid)
         self.world.reconstructed = True
         self._readiness_changed()
 
@@ -602,6 +618,7 @@ class Reconciler:
         self._put(name, settle(self.world.actual.get(name), operation, result.ending, result.facts))
         if result.ending is Ending.DONE:
             self.world.admission.forget(name, operation.pod_uid, operation.verb)
+            self._refresh_later(name, operation.pod_uid)
             reason = _SUCCESS_REASONS.get(operation.verb)
             if reason:
                 self._event(Severity.NORMAL, reason, f"{operation.verb}: done", uid=operation.pod_uid, volume=name)
@@ -610,6 +627,28 @@ class Reconciler:
         self._touch(operation)
         if self._stopped is not None and all(other.quarantined for other in self.world.running.values()):
             self.timers.at(self._outside.monotonic() + self._config.reload_delay, self._stopped)
+
+    def _refresh_later(self, name: str, uid: str) -> None:
+        """Let a mount be made again when its plugin says that it is due (an expiring token)."""
+        volume = self.world.actual.get(name)
+        mount = volume.mounts.get(uid) if volume else None
+        volume_type = self.world.plugins.types.get(volume.plugin) if volume else None
+        if volume is None or volume.spec is None or mount is None or volume_type is None:
+            return
+        try:
+            due = volume_type.ask("refresh_at", volume.spec, mount.mounted_at)
+        except VolmgrError:
+            return
+        if due is not None:
+            delay = max(0.0, due - self._outside.wall())
+            self.timers.at(self._outside.monotonic() + delay, lambda: self._refresh(name, uid, mount.mounted_at))
+
+    def _refresh(self, name: str, uid: str, mounted_at: float) -> None:
+        volume = self.world.actual.get(name)
+        mount = volume.mounts.get(uid) if volume else None
+        if volume is not None and mount is not None and mount.mounted_at == mounted_at:
+            self._put(name, volume.with_mount(replace(mount, revision=DUE)))
+            self._dirty[name] = None
 
     def _back_off(self, result: Result) -> None:
         operation = result.job.operation
@@ -713,7 +752,7 @@ class Reconciler:
             known = uid in self.world.pods
             served = any(volume.plugin in self.world.plugins.types for volume in self.world.actual.of_pod(uid))
             if not known and not served:
-                self._outside.submit(lambda uid=uid: self._tidy(uid, leaving=False))
+                self._outside.submit(partial(self._tidy, uid, leaving=False))
 
     # --- holds ---
 
@@ -756,16 +795,19 @@ class Reconciler:
     def mounts_changed(self) -> None:
         """Compare the mount table soon, once for many changes: it changed, by us or by others."""
         if self._table_timer is None and self._expected:
-            when = self._outside.monotonic() + self._config.mount_table_debounce
+            # A long table is read less often: our own mounts change it, too, and must not be paid for twice.
+            pause = max(self._config.mount_table_debounce, self._table_seconds * TABLE_SHARE)
+            when = self._outside.monotonic() + pause
             self._table_timer = self.timers.at(when, self._read_table)
 
     def _read_table(self) -> None:
         self._table_timer = None
         expected = dict(self._expected)
         at = self._outside.wall()
-        self._outside.submit(lambda: compare(self._host.mounts.table(), expected, at))
+        self._outside.submit(lambda: compare(self._host, expected, at))
 
     def _compare_mounts(self, message: MountsRead) -> None:
+        self._table_seconds = message.seconds
         for name, uid in message.vanished:
             self._doubt(name, uid, message.at, "its mount has vanished: somebody unmounted it")
         for name, uid in message.read_only:
@@ -831,9 +873,16 @@ def _keys(selector: str) -> tuple[str, ...]:
     return (selector,) if "/" in selector else (selector, f"default/{selector}")
 
 
-def compare(table: tuple[MountEntry, ...], expected: dict[tuple[str, str], tuple[Path, bool]], at: float) -> MountsRead:
-    """Find what is expected and not in the mount table, or read-only against the wish."""
-    read_only = {entry.target: entry.read_only for entry in table}
-    vanished = tuple(key for key, (path, _) in expected.items() if path not in read_only)
-    turned = tuple(key for key, (path, allowed) in expected.items() if not allowed and read_only.get(path, False))
-    return MountsRead(at, vanished, turned)
+def compare(host: Host, expected: Mapping[tuple[str, str], tuple[Path, bool]], at: float) -> MountsRead:
+    """Find what is expected and not in the mount table, or read-only against the wish; on a worker."""
+    started = time.monotonic()
+    table = host.mounts.read_only_below(host.paths.root)
+    vanished: list[tuple[str, str]] = []
+    turned: list[tuple[str, str]] = []
+    for key, (path, allowed) in expected.items():
+        read_only = table.get(str(path))
+        if read_only is None:
+            vanished.append(key)
+        elif read_only and not allowed:
+            turned.append(key)
+    return MountsRead(at, tuple(vanished), tuple(turned), time.monotonic() - started)

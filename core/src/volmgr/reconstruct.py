@@ -74,7 +74,7 @@ class _Reconstruction:
 
     def _add_recorded(self, record: MountRecord, path: Path | None) -> None:
         volume = self._volume_of(record.volume, record.plugin, record.spec)
-        proven = path is not None and self._is_proven(record, path)
+        proven = self._is_proven(record, path)
         mount = PodMount(
             pod_uid=record.pod_uid,
             spec_name=record.spec.name,
@@ -90,13 +90,12 @@ class _Reconstruction:
         )
         self.volumes[record.volume] = volume.with_mount(mount)
 
-    def _is_proven(self, record: MountRecord, path: Path) -> bool:
-        return (
-            record.step == "mounted"
-            and record.boot_id == self.host.kernel.boot_id
-            and record.identity is not None
-            and self.host.files.identity(path) == record.identity
-        )
+    def _is_proven(self, record: MountRecord, path: Path | None) -> bool:
+        if record.step != "mounted" or record.boot_id != self.host.kernel.boot_id:
+            return False
+        if not record.directory:  # nothing of it lies on disk that could have changed
+            return True
+        return path is not None and record.identity is not None and self.host.files.identity(path) == record.identity
 
     def _volume_of(self, name: str, plugin: str, spec: SpecRecord) -> ActualVolume:
         known = self.volumes.get(name)

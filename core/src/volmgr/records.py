@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -37,12 +37,15 @@ def decode(kind: str, data: bytes | None) -> dict[str, object] | None:
         body: object = msgspec.json.decode(data)
     except msgspec.DecodeError:
         return None
-    if not isinstance(body, dict) or body.get("kind") != kind:
+    if not isinstance(body, dict):
         return None
-    version = body.get("version")
+    fields = cast("dict[str, object]", body)
+    version = fields.get("version")
+    if fields.get("kind") != kind:
+        return None
     if not isinstance(version, int) or version > VERSION:
         return None
-    return {str(key): value for key, value in body.items() if key not in {"kind", "version"}}
+    return {key: value for key, value in fields.items() if key not in {"kind", "version"}}
 
 
 def write(files: Files, path: Path, kind: str, body: Mapping[str, object], *, durable: bool = False) -> None:

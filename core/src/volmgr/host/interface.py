@@ -85,6 +85,10 @@ class Mounts(Protocol):
         """Give the mounts at or below `path`, deepest and newest first."""
         ...
 
+    def read_only_below(self, path: Path) -> Mapping[str, bool]:
+        """Give the targets of all mounts at or below `path`, and whether each is read-only; quick on long tables."""
+        ...
+
     def is_mount_point(self, path: Path) -> bool:
         """Say whether `path` itself is the root of a mount (bind mounts too); a missing path is none."""
         ...

@@ -46,6 +46,23 @@ def below(data: bytes, path: Path) -> tuple[MountEntry, ...]:
     return tuple(entry for _, _, line in sorted(rows) if (entry := parse_line(line)) is not None)
 
 
+def read_only_below(data: bytes, path: Path) -> dict[str, bool]:
+    """Give the targets at or below `path` and whether the newest mount on each is read-only, decoding nothing else."""
+    top = os.fsencode(path)
+    prefix = top.rstrip(b"/") + b"/"
+    return {
+        os.fsdecode(target): _is_read_only(line)
+        for line, target in _targets(data)
+        if target.startswith(prefix) or target == top
+    }
+
+
+def _is_read_only(line: bytes) -> bool:
+    """Say whether a row has `ro` among the options of its mount or of its file system."""
+    options = line.split(b" ", _HEAD)[_HEAD - 1]
+    return b"ro" in options.split(b",") or b"ro" in line.rpartition(b" ")[2].split(b",")
+
+
 def containing(table: Sequence[MountEntry], path: Path) -> MountEntry | None:
     """Find the mount that `path` lies on: the newest of those with the longest path."""
     found = None

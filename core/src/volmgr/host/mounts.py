@@ -42,6 +42,10 @@ class KernelMounts:
         """Give the mounts at or below `path`, deepest and newest first."""
         return mount_table.below(read_table(), canonical(path))
 
+    def read_only_below(self, path: Path) -> dict[str, bool]:
+        """Give the targets at or below `path`, and whether each is read-only."""
+        return mount_table.read_only_below(read_table(), canonical(path))
+
     def is_mount_point(self, path: Path) -> bool:
         """Say whether `path` itself is the root of a mount; a dead mount is one, too."""
         found = _look(path)

@@ -59,8 +59,14 @@ class FakeMounts:
         order = {entry.mount_id: index for index, entry in enumerate(found)}
         return tuple(sorted(found, key=lambda e: (len(e.target.parts), order[e.mount_id]), reverse=True))
 
+    def read_only_below(self, path: Path) -> dict[str, bool]:
+        return {str(entry.target): entry.read_only for entry in reversed(self.below(path))}
+
     def _canonical(self, path: Path) -> Path:
-        parent = self.machine.look(path.parent)
+        try:
+            parent = self.machine.look(path.parent)
+        except OSError:  # links that lead round and round
+            parent = None
         return path if parent is None else self.machine.path_of(parent) / path.name
 
     def is_mount_point(self, path: Path) -> bool:
@@ -94,6 +100,9 @@ class FakeMounts:
             mount = self.machine.mount_at(target)
             if mount is None:
                 mount = self.machine.bind(source, target)
+                if options and self.machine.look(source) is None:  # hidden by what was just mounted: undone
+                    self.machine.unmount(mount)
+                    raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
             elif mount.root is not root:
                 message = f"cannot bind {source} on {target}: something else is mounted there; unmount it first"
                 raise OperationError(message)
@@ -192,9 +201,13 @@ class FakeFiles:
         self._refuse_links(path, last=True)
         with attempt(f"make the directory {path}"):
             made = self._make_directory(path, mode, parents_mode)
-            if exact:
-                self.machine.chmod(path, mode, follow=True)
+            if made or exact:  # whatever the umask is; the parents are subject to it
+                self._chmod(path, mode, follow=True)
         return made
+
+    def _chmod(self, path: Path, mode: int, *, follow: bool = False) -> None:
+        if self.machine.find(path, follow=follow)[1].mode != mode:  # a mode that is right is right on a read-only disk
+            self.machine.chmod(path, mode, follow=follow)
 
     def _make_directory(self, path: Path, mode: int, parents_mode: int) -> bool:
         place = self.machine.look(path)
@@ -205,7 +218,6 @@ class FakeFiles:
         if path.parent != path:
             self._make_directory(path.parent, parents_mode, parents_mode)
         self.machine.make(path, "directory", mode)
-        self.machine.chmod(path, mode)  # whatever the umask is
         return True
 
     def ensure_file(self, path: Path, mode: int = 0o640) -> bool:
@@ -275,17 +287,19 @@ class FakeFiles:
     def remove_file(self, path: Path, *, durable: bool = False) -> None:
         del durable
         self._refuse_links(path)
-        with attempt(f"remove {path}"):
-            if self.machine.look(path, follow=False) is not None:
-                self.machine.unlink(path)
+        with attempt(f"remove {path}"), suppress(FileNotFoundError, NotADirectoryError):
+            self.machine.unlink(path)
 
     def remove_directory(self, path: Path) -> bool:
         self._refuse_links(path)
         with attempt(f"remove the directory {path}"):
-            if self.machine.look(path, follow=False) is None:
+            parent = self.machine.look(path.parent)
+            if parent is None or parent[1].kind != "directory":
                 return True
             try:
                 self.machine.rmdir(path)
+            except FileNotFoundError:
+                return True
             except OSError as error:
                 if error.errno not in {errno.ENOTEMPTY, errno.EBUSY}:
                     raise
@@ -348,7 +362,7 @@ class FakeFiles:
     def chmod(self, path: Path, mode: int) -> None:
         self._refuse_links(path)
         with attempt(f"change the mode of {path}"):
-            self.machine.chmod(path, mode)
+            self._chmod(path, mode)
 
     def chown(self, path: Path, uid: int, gid: int) -> None:
         self._refuse_links(path)
@@ -495,21 +509,23 @@ class FakeOwnership:
     ) -> None:
         del progress
         with attempt(f"give {path} to group {group} (fsGroupChangePolicy: OnRootMismatch walks less often)"):
-            _, root = self.machine.find(path, follow=False)
+            mount, root = self.machine.find(path, follow=False)
             wanted = stat.S_ISGID | (0o550 if read_only else 0o770)
             if policy == "OnRootMismatch" and root.gid == group and root.mode & wanted == wanted:
                 return
-            self._walk(path, root, group, read_only=read_only, cancelled=cancelled)
+            self._walk(path, (mount, root), group, 0o440 if read_only else 0o660, cancelled)
 
-    def _walk(self, path: Path, node: Node, group: int, *, read_only: bool, cancelled: Callable[[], bool]) -> None:
-        if cancelled():
+    def _walk(self, path: Path, place: Place, group: int, bits: int, cancelled: Callable[[], bool]) -> None:
+        mount, node = place
+        if node.kind == "directory" and cancelled():
             message = f"giving {path} to group {group} was cancelled"
             raise TransientError(message)
         for name in sorted(node.children):
-            child = self.machine.find(path / name, follow=False)[1]
-            self._walk(path / name, child, group, read_only=read_only, cancelled=cancelled)
-        self.machine.chown(path, -1, group)
-        if node.kind == "symlink":
-            return
-        bits = 0o440 if read_only else 0o660
-        self.machine.chmod(path, node.mode | bits | (0o2110 if node.kind == "directory" else 0))
+            child = self.machine.find(path / name, follow=False)
+            if child[0] is mount or child[1].kind != "directory":  # what others mounted here is not the volume's
+                self._walk(path / name, child, group, bits, cancelled)
+        mode = node.mode | bits | (0o2110 if node.kind == "directory" else 0)
+        if node.gid != group:
+            self.machine.chown(path, -1, group)
+        if node.kind != "symlink" and node.mode != mode:
+            self.machine.chmod(path, mode)
