@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,12 +30,15 @@ class FakeEngine:
     left: tuple[str, ...] = ()
     refuse_reload: bool = False
     stuck: bool = False
+    reloaded: Callable[[], None] = field(default=lambda: None)
+    """Called when a reload was asked for."""
     changed: threading.Condition = field(default_factory=threading.Condition)
     asked: list[str] = field(default_factory=list[str])
 
     def ask(self, query: Callable[[World], T], timeout: float = 10.0) -> T:
         if self.stuck:
-            raise TimeoutError
+            message = f"no answer within {timeout} s"
+            raise TimeoutError(message)
         return query(self.world)
 
     def wait(self, pod: str, condition: str, timeout: float) -> str | None:
@@ -82,6 +85,7 @@ class FakeEngine:
     def reload(self) -> str:
         if self.refuse_reload:
             raise PluginError("volmgr-nfs 2 cannot be imported; the old packages stay in use")
+        self.reloaded()
         return "reloading"
 
     def accept_manifests(self) -> str:
@@ -110,6 +114,16 @@ class Served:
             if self._selector.select():
                 self.server.accept_ready()
 
+    def drop_clients(self) -> None:
+        """Close every connection, as executing the daemon anew does; waits that are cut off never answer."""
+        for connection in self.server.connections():
+            connection.shutdown(socket.SHUT_RDWR)
+
+    def drop_clients_soon(self) -> None:
+        """As the daemon does after a reload: answer, then close."""
+        for connection in self.server.connections():
+            connection.shutdown(socket.SHUT_RD)
+
     def stop(self) -> None:
         """Stop as the daemon does, leaving the socket file."""
         self._wake.set()
@@ -122,7 +136,7 @@ class Served:
 
 
 @contextmanager
-def serving(engine: FakeEngine, path: Path) -> Iterator[Served]:
+def serving(engine: FakeEngine, path: Path) -> Generator[Served]:
     """Serve an engine on a socket while the block runs."""
     served = Served(engine, path)
     try:

@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from volmgr.server.messages import BODY_LIMIT, HEAD_LIMIT, HttpError, Reader
 
 
 @contextmanager
-def talk(path: Path) -> Iterator[socket.socket]:
+def talk(path: Path) -> Generator[socket.socket]:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(20)
         connection.connect(str(path))
@@ -71,9 +71,7 @@ def status_of(path: Path, data: bytes) -> int:
         (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * HEAD_LIMIT, 431),
     ],
 )
-def test_malformed_requests_are_answered_and_harm_nobody(
-    client: Client, path: Path, data: bytes, status: int
-) -> None:
+def test_malformed_requests_are_answered_and_harm_nobody(client: Client, path: Path, data: bytes, status: int) -> None:
     assert status_of(path, data) == status
     assert client.get("/healthz")
 

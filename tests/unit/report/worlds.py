@@ -34,9 +34,11 @@ class EmptyDir(VolumePlugin[object]):
         return spec.name
 
     def mount(self, request: Mount[object], host: Host) -> Mounted:
+        del request, host
         return Mounted()
 
     def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        del request, host
         return Unmounted()
 
 

@@ -89,4 +89,4 @@ def cli(ctx: click.Context) -> None:
     POD is a name (namespace default), NAMESPACE/NAME, or a UID. Exit codes: 0 done, 1 failed or timed out, 2 wrong
     usage (and, for plan, work to do), 3 no daemon answers.
     """
-    ctx.ensure_object(Session)
+    ctx.call_on_close(ctx.ensure_object(Session).close)

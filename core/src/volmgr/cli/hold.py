@@ -20,7 +20,7 @@ NOT_FOUND = 127
 """The shell's exit code for a command that cannot be executed."""
 
 
-@click.command("hold", context_settings={"allow_interspersed_args": False})
+@click.command("hold")
 @click.argument("words", nargs=-1, required=True, metavar="POD [-- CMD...]")
 @click.option("--pid", type=click.IntRange(min=1), help="Hold while this process lives.")
 @click.option("--release", metavar="ID", help="Give a hold back.")

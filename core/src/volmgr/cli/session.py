@@ -29,6 +29,11 @@ class Session:
             self._client = Client(self.socket)
         return self._client
 
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+
     @property
     def json(self) -> bool:
         """Say whether JSON is wanted."""

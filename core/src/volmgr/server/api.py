@@ -66,14 +66,18 @@ class ApiServer:
                 self._connections.add(connection)
             threading.Thread(target=self._serve, args=(connection,), name="api", daemon=True).start()
 
+    def connections(self) -> tuple[socket.socket, ...]:
+        """Give the connections that are open."""
+        with self._lock:
+            return tuple(self._connections)
+
     def close(self) -> None:
         """Stop listening, and end every connection after the answer it is giving."""
         self._listener.close()
         os.close(self._spare)
-        with self._lock:
-            for connection in self._connections:
-                with suppress(OSError):
-                    connection.shutdown(socket.SHUT_RD)
+        for connection in self.connections():
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RD)
 
     def _turn_away(self) -> None:
         """Let one client go when descriptors have run out: else the listener stays readable, and the loop spins."""
