@@ -59,6 +59,8 @@ class Config:
     """How often the manifests directory is read where inotify is not to be had."""
     mount_table_debounce: float = _duration("mount_table_debounce", 0.25)
     """How long after a change the mount table is read, once for many changes."""
+    health_interval: float = _duration("health_interval", 8.0)
+    """How often mounted block devices are looked at for a file system that turned itself read-only."""
     retain_debounce: float = _duration("retain_debounce", 0.2)
     """How long after a change the set of objects kept on disk is brought up to date."""
     holders_recheck: float = _duration("holders_recheck", 10.0)

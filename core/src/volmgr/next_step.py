@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from volmgr.model.pod import Pod
+from volmgr.model.names import source_key
+from volmgr.model.pod import Pod, PodVolume
 from volmgr.model.volume import Attachable, Facets, Presence
 from volmgr.operations import Operation, Verb
 
@@ -112,8 +113,13 @@ def _still_declared(pod: Pod | None, mount: PodMount) -> bool:
     if pod is None:
         return False
     if mount.inline:
-        return any(volume.name == mount.spec_name for volume in pod.spec.volumes)
+        return any(volume.name == mount.spec_name and _may_be(volume, mount) for volume in pod.spec.volumes)
     return any(volume.type in CLAIM_FIELDS for volume in pod.spec.volumes)
+
+
+def _may_be(volume: PodVolume, mount: PodMount) -> bool:
+    """Say whether a mount may be of this source; one that was rebuilt without a record may be of any."""
+    return not mount.source_key or mount.source_key == source_key(volume.type, volume.source)
 
 
 def _makings(desired: DesiredVolume, actual: ActualVolume | None, readiness: Readiness) -> Iterable[Operation]:

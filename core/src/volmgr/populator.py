@@ -5,19 +5,16 @@ What cannot be resolved is an error of that one volume; the others of the Pod ar
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from volmgr import claims, limits
 from volmgr.desired import DesiredMount, DesiredVolume
 from volmgr.errors import PluginError, SpecError, VolmgrError
 from volmgr.model.meta import ObjectRef
-from volmgr.model.names import shared_volume_name
+from volmgr.model.names import shared_volume_name, source_key
 from volmgr.model.objects import Node, Object, PersistentVolumeClaim
 from volmgr.model.schema import Unknown, typed_source
 from volmgr.model.volume import Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
@@ -235,11 +232,6 @@ def typed_spec(
     value = source if cls is None else typed_source(cls, source, unknown=Unknown.ALLOW)
     read_only = getattr(value, "read_only", False) is True
     return VolumeSpec(name=name, type=field, source=value, driver=driver, read_only=read_only)
-
-
-def source_key(field: str, source: Mapping[str, object]) -> str:
-    """Give a short text that differs when a source differs."""
-    return hashlib.blake2s(field.encode() + msgspec.json.encode(source, order="sorted"), digest_size=12).hexdigest()
 
 
 def _revision(lookup: Lookup, references: tuple[Reference, ...]) -> str:

@@ -211,6 +211,7 @@ class Reconciler:
         self._table_timer: Timer | None = None
         self._table_seconds = 0.0
         self._retain_timer: Timer | None = None
+        self._health_timer: Timer | None = None
         self._stopped: Callable[[], None] | None = None
         self._attached: dict[str, str] = {}
         self._hear = self._handlers()
@@ -545,9 +546,15 @@ class Reconciler:
             return ()
 
     def _must_wait(self, operation: Operation) -> bool:
-        """Say whether a Pod's leftovers are being cleared away, or an installed package says that it still runs."""
-        entry = self.world.pods.get(operation.pod_uid)
-        return entry is not None and entry.tidying
+        """Say whether a Pod's leftovers are being cleared away, or an older volume of that name is still there."""
+        uid = operation.pod_uid
+        entry = self.world.pods.get(uid)
+        if entry is None or operation.verb is not Verb.MOUNT:
+            return entry is not None and entry.tidying
+        desired = self.world.desired.get(operation.volume)
+        name = desired.mounts[uid].spec.name if desired else ""
+        older = (volume for volume in self.world.actual.of_pod(uid) if volume.name != operation.volume)
+        return entry.tidying or any(volume.mounts[uid].spec_name == name for volume in older)
 
     def _start(
         self, operation: Operation, held: Held, desired: DesiredVolume | None, actual: ActualVolume | None
@@ -619,6 +626,9 @@ class Reconciler:
         if result.ending is Ending.DONE:
             self.world.admission.forget(name, operation.pod_uid, operation.verb)
             self._refresh_later(name, operation.pod_uid)
+            if operation.verb is Verb.UNMOUNT:  # another volume of that Pod may have waited for its name
+                for volume in self.world.desired.of_pod(operation.pod_uid):
+                    self._dirty[volume.name] = None
             reason = _SUCCESS_REASONS.get(operation.verb)
             if reason:
                 self._event(Severity.NORMAL, reason, f"{operation.verb}: done", uid=operation.pod_uid, volume=name)
@@ -684,6 +694,8 @@ class Reconciler:
             self._touched[uid] = None
             if mount.state is Presence.YES and mount.is_mount and mount.path is not None:
                 self._expected[(name, uid)] = (mount.path, volume.spec is None or volume.spec.read_only)
+        if volume.device is Presence.YES and self._health_timer is None:
+            self._watch_health()
         if volume.device is Presence.YES and volume.device_target is not None and volume.mode.value == "Filesystem":
             self._expected[(name, "")] = (volume.device_target, volume.spec is None or volume.spec.read_only)
 
@@ -799,6 +811,20 @@ class Reconciler:
             pause = max(self._config.mount_table_debounce, self._table_seconds * TABLE_SHARE)
             when = self._outside.monotonic() + pause
             self._table_timer = self.timers.at(when, self._read_table)
+
+    def _watch_health(self) -> None:
+        """Compare the mount table now and then while a block device is mounted.
+
+        A file system that turns itself read-only after an I/O error is the one change that the kernel does not tell.
+        """
+        when = self._outside.monotonic() + self._config.health_interval
+        self._health_timer = self.timers.at(when, self._check_health)
+
+    def _check_health(self) -> None:
+        self._health_timer = None
+        if any(uid == "" for _, uid in self._expected):
+            self._read_table()
+            self._watch_health()
 
     def _read_table(self) -> None:
         self._table_timer = None

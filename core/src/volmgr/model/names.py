@@ -5,8 +5,12 @@ Source: `pkg/volume/util` of kubelet 1.37 (unique names, escaping) and the DNS l
 
 from __future__ import annotations
 
+import hashlib
 import re
 import uuid
+from collections.abc import Mapping
+
+import msgspec
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
@@ -54,6 +58,11 @@ def shared_volume_name(plugin: str, volume: str) -> str:
 def pod_volume_name(plugin: str, pod_uid: str, spec_name: str) -> str:
     """Give the unique name of any other volume: it belongs to one Pod."""
     return f"{plugin}/{pod_uid}-{spec_name}"
+
+
+def source_key(field: str, source: Mapping[str, object]) -> str:
+    """Give a short text that differs when a volume's type or source differs."""
+    return hashlib.blake2s(field.encode() + msgspec.json.encode(source, order="sorted"), digest_size=12).hexdigest()
 
 
 def default_uid(namespace: str, name: str) -> str:
