@@ -119,6 +119,7 @@ class Daemon:
             submit=self.workers.submit,
             forget=self._forget,
             retain=lambda refs: self.workers.submit(lambda: self._retain(refs)),
+            keep=self._keep,
             wake=self.loop.wake,
             stuck=self.workers.replace_stuck,
             unstuck=self.workers.retire_one,
@@ -135,6 +136,9 @@ class Daemon:
 
     def _forget(self, uid: str) -> bool:
         return self.registry.forget(uid)
+
+    def _keep(self, refs: frozenset[ObjectRef]) -> None:
+        self.registry.keep(refs)
 
     def _retain(self, refs: frozenset[ObjectRef]) -> Message:
         self.registry.retain(refs)

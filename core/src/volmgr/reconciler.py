@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from volmgr.actual import ActualVolume, Cause, settle
 from volmgr.admission import Held, holds_of
 from volmgr.config import Config
-from volmgr.errors import VolmgrError
+from volmgr.errors import OperationError, VolmgrError
 from volmgr.executor import Executor, Job, Result
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object, ref_of
@@ -179,6 +179,9 @@ class Outside:
     forget: Callable[[str], bool]
     """Forget a Pod that has left and whose last mount is gone; False when it has returned meanwhile."""
     retain: Callable[[frozenset[ObjectRef]], None] = field(default=lambda _refs: None)
+    """Keep exactly these objects on disk."""
+    keep: Callable[[frozenset[ObjectRef]], None] = field(default=lambda _refs: None)
+    """Keep these objects on disk, too; called on a worker before what needs them is mounted."""
     wake: Callable[[], None] = field(default=lambda: None)
     stuck: Callable[[], None] = field(default=lambda: None)
     """Told when an operation is quarantined: its worker is lost for a while."""
@@ -585,10 +588,17 @@ class Reconciler:
         grace = self._config.quarantine_grace
         self._deadlines[operation] = self.timers.at(now + allowed + grace, lambda: self._quarantine(operation))
         self._touch(operation)
-        self._outside.submit(lambda: self._perform(job))
+        uids = (operation.pod_uid,) if operation.pod_uid else tuple(desired.mounts if desired else ())
+        needed = frozenset(ref for uid in uids for ref in self._references.get(uid, ()))
+        self._outside.submit(lambda: self._perform(job, needed))
 
-    def _perform(self, job: Job) -> Result:
+    def _perform(self, job: Job, needed: frozenset[ObjectRef]) -> Result:
         """Run on a worker."""
+        try:
+            if needed and job.operation.verb.is_making:
+                self._outside.keep(needed)
+        except OperationError as error:
+            return Result(job=job, ending=Ending.UNCHANGED, facts=Facts(plugin=job.type.name), error=str(error))
         result = self._executor.perform(job)
         operation = job.operation
         self.world.plugins.finished(

@@ -66,6 +66,10 @@ class Objects:
         for ref in sorted(self._retained - refs):
             self._ledger.remove_object(ref)
             self._retained.discard(ref)
+        self.keep(refs)
+
+    def keep(self, refs: frozenset[ObjectRef]) -> None:
+        """Keep these objects on disk, too."""
         for ref in sorted(refs - self._retained):
             offer = self._standing.get(ref)
             if offer is not None:

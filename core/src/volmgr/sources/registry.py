@@ -210,6 +210,14 @@ class Registry:
         with self._lock:
             return self._pods.find(uid) is not None
 
+    def keep(self, refs: Iterable[ObjectRef]) -> None:
+        """Keep these objects on disk, too, before a volume that needs them is mounted; never a Secret.
+
+        Raises OperationError.
+        """
+        with self._lock:
+            self._objects.keep(frozenset(ref for ref in refs if ref.kind != "Secret"))
+
     def uids(self, key: str) -> tuple[str, ...]:
         """Give the UIDs of the Pods with this `namespace/name`, the present one first."""
         with self._lock:

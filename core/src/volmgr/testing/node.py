@@ -93,6 +93,7 @@ class TestNode:
             submit=self._submit,
             forget=self._forget,
             retain=self._retain,
+            keep=self._keep,
         )
 
     def _forget(self, uid: str) -> bool:
@@ -100,6 +101,9 @@ class TestNode:
 
     def _retain(self, refs: frozenset[ObjectRef]) -> None:
         self.registry.retain(refs)
+
+    def _keep(self, refs: frozenset[ObjectRef]) -> None:
+        self.registry.keep(refs)
 
     def _submit(self, chore: Callable[[], Message]) -> None:
         self._chores.append(chore)
