@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from volmgr.actual import ActualVolume, Cause, settle
+from volmgr.actual import ActualVolume, Cause, Facts, settle
 from volmgr.admission import Held, holds_of
 from volmgr.config import Config
 from volmgr.errors import OperationError, VolmgrError
