@@ -175,3 +175,16 @@ def test_a_remount_that_is_due_is_listed_although_the_volume_is_mounted() -> Non
     want(world, pod, "a", Facets(remount=True), revision="2")
     (report,) = why(world, "web")
     assert (report.volumes[0].state, report.volumes[0].step) == ("mounted", "mount")
+
+
+def test_a_volume_that_a_held_pod_never_got_is_no_problem_while_it_leaves() -> None:
+    world, pod = empty_world(), make_pod("web", "a")
+    entry = add_pod(world, pod)
+    desired = world.desired.get(f"{TYPE}/uid-web-a")
+    assert desired is not None
+    world.desired.add(desired, replace(desired.mounts["uid-web"], keep_only=True))
+    entry.leaving = True
+    entry.holds["h1"] = Hold(id="h1", pod_uid=pod.uid, pid=99, who="process 99")
+    (report,) = why(world, "web")
+    assert report.volumes == ()
+    assert report.text.endswith("held by PID 99")

@@ -135,7 +135,7 @@ def hold_reports(entry: PodEntry) -> tuple[HoldReport, ...]:
 def _hold_text(hold: Hold) -> str:
     if not hold.pid:
         return hold.who or hold.id
-    return f"PID {hold.pid}" + (f" ({hold.who})" if hold.who else "")
+    return f"PID {hold.pid}" + (f" ({hold.who})" if hold.who and str(hold.pid) not in hold.who else "")
 
 
 def _summary(lens: Lens, entry: PodEntry) -> PodSummary:

@@ -110,6 +110,7 @@ class Lens:
         if not report.waits_for:
             report = replace(report, waits_for=self._waits_for(report, uid, entry, desired, actual))
         kept = wanted is None and entry is not None and not entry.leaving
+        kept |= wanted is not None and wanted.keep_only and mount is None
         busy = bool(report.step or report.problem or report.waits_for)
         report = replace(report, healthy=(report.healthy or kept) and not busy)
         return report if report.healthy else replace(report, message=describe(report))
