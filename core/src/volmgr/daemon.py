@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING
 from volmgr import __version__, logs, reload, root
 from volmgr.admission import Admission
 from volmgr.config import Config, load_config
+from volmgr.desk import Outside
 from volmgr.errors import VolmgrError
 from volmgr.holds import Holds
 from volmgr.host.local import local_host
 from volmgr.host.watch import MountWatch
 from volmgr.loop import Loop
+from volmgr.messages import Ask, HoldGone, HoldTaken, Message, Reconstructed
 from volmgr.model.meta import ObjectRef
 from volmgr.plugins import load as load_plugins
-from volmgr.reconciler import Ask, HoldGone, HoldTaken, Message, Outside, Reconciler
-from volmgr.reconciler import Reconstructed as ReconstructedMessage
+from volmgr.reconciler import Reconciler
 from volmgr.reconstruct import reconstruct
 from volmgr.report.events import EventLog
 from volmgr.report.world import Hold, World
@@ -174,7 +175,7 @@ class Daemon:
         if self.directory is not None:
             self.directory.start()
         self.workers.submit(self._resume_discards)
-        self.workers.submit(lambda: ReconstructedMessage(reconstruct(self.host, self.world.plugins)))
+        self.workers.submit(lambda: Reconstructed(reconstruct(self.host, self.world.plugins)))
         self.loop.watch(self.server, self.server.accept_ready)
         self.loop.watch(self.mounts, self._mounts_changed)
         self.loop.run(self._step, self.reconciler.timers)

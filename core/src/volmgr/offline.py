@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from volmgr import root as roots
 from volmgr.admission import Admission
 from volmgr.config import Config
+from volmgr.desk import Outside
 from volmgr.errors import OperationError
 from volmgr.holds import Holds
 from volmgr.host.local import local_host
+from volmgr.messages import HoldTaken, Reconstructed
 from volmgr.plugins import load
-from volmgr.reconciler import HoldTaken, Outside, Reconciler, Reconstructed
+from volmgr.reconciler import Reconciler
 from volmgr.reconstruct import reconstruct
 from volmgr.report.events import EventLog
 from volmgr.report.world import World

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from volmgr import manifest, root
 from volmgr.errors import ManifestError, OperationError, SpecError, VolmgrError
-from volmgr.reconciler import Ask, HoldGone, HoldTaken, Reconciler, Waiter
+from volmgr.messages import Ask, HoldGone, HoldTaken
+from volmgr.reconciler import Reconciler
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.why import summary_for_timeout
 from volmgr.server.engine import Action, ApplyResult
+from volmgr.waiters import Waiter
 
 if TYPE_CHECKING:
     from volmgr.holds import Holds
@@ -83,10 +85,10 @@ class Service:
     def wait(self, pod: str, condition: str, timeout: float) -> str | None:
         """Block until a Pod is mounted or unmounted; None when it is, else why not."""
         waiter = Waiter(pod, _CONDITIONS[condition])
-        self._reconciler.post(Ask(lambda: self._reconciler.add_waiter(waiter)))
+        self._reconciler.post(Ask(lambda: self._reconciler.waiters.add(waiter)))
         if waiter.done.wait(timeout):
             return None
-        self._reconciler.post(Ask(lambda: self._reconciler.remove_waiter(waiter)))
+        self._reconciler.post(Ask(lambda: self._reconciler.waiters.remove(waiter)))
         return self.ask(lambda world: summary_for_timeout(world, pod, condition))
 
     def apply(self, data: bytes) -> tuple[ApplyResult, ...]:
@@ -148,7 +150,7 @@ class Service:
 
         def begin() -> None:
             self._reconciler.drain()
-            self._reconciler.add_waiter(waiter)
+            self._reconciler.waiters.add(waiter)
 
         self._reconciler.post(Ask(begin))
         if waiter.done.wait(timeout):

@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any
 from volmgr import manifest, root
 from volmgr.admission import Admission
 from volmgr.config import Config
+from volmgr.desk import Outside
 from volmgr.holds import Holds
+from volmgr.messages import HoldGone, HoldTaken, Message, Reconstructed
 from volmgr.model.meta import ObjectRef
 from volmgr.plugins import Origin, Plugins
-from volmgr.reconciler import HoldGone, HoldTaken, Message, Outside, Reconciler, Reconstructed, Waiter
+from volmgr.reconciler import Reconciler
 from volmgr.reconstruct import reconstruct
 from volmgr.report.events import EventLog
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.world import Hold, World
 from volmgr.sources.registry import Registry
+from volmgr.waiters import Waiter
 
 if TYPE_CHECKING:
     from volmgr.host.interface import Host
@@ -208,7 +211,7 @@ class TestNode:
     def wait(self, selector: str, condition: Callable[[World, str], bool]) -> Waiter:
         """Subscribe as a waiting client does; its `done` is set when the condition holds."""
         waiter = Waiter(selector, condition)
-        self.reconciler.add_waiter(waiter)
+        self.reconciler.waiters.add(waiter)
         return waiter
 
     def warnings(self) -> tuple[str, ...]:

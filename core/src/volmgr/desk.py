@@ -1,0 +1,97 @@
+"""What the parts of the reconciler share: the world, what is to be looked at, and the way to the rest."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from volmgr.config import Config
+from volmgr.executor import Job
+from volmgr.messages import Message
+from volmgr.model.meta import ObjectRef
+from volmgr.model.pod import Pod
+from volmgr.operations import Operation
+from volmgr.report.events import Severity
+from volmgr.report.world import Hold, World
+from volmgr.timers import Timers
+
+if TYPE_CHECKING:
+    from volmgr.actual import ActualVolume
+    from volmgr.host.interface import Host
+
+log = logging.getLogger("volmgr.reconciler")
+
+Submit = Callable[[Callable[[], Message]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """What the reconciler needs of the rest: time, workers, and who remembers Pods."""
+
+    monotonic: Callable[[], float]
+    wall: Callable[[], float]
+    submit: Submit
+    forget: Callable[[str], bool]
+    """Forget a Pod that has left and whose last mount is gone; False when it has returned meanwhile."""
+    retain: Callable[[frozenset[ObjectRef]], None] = field(default=lambda _refs: None)
+    """Keep exactly these objects on disk."""
+    keep: Callable[[frozenset[ObjectRef]], None] = field(default=lambda _refs: None)
+    """Keep these objects on disk, too; called on a worker before what needs them is mounted."""
+    wake: Callable[[], None] = field(default=lambda: None)
+    stuck: Callable[[], None] = field(default=lambda: None)
+    """Told when an operation is quarantined: its worker is lost for a while."""
+    unstuck: Callable[[], None] = field(default=lambda: None)
+    """Told when a quarantined operation has ended."""
+    held: Callable[[Hold], None] = field(default=lambda _hold: None)
+    """Told of a hold whose process is to be watched."""
+
+
+def _ignore(_name: str, _volume: ActualVolume | None) -> None:
+    return None
+
+
+class Desk:
+    """Belongs to the reconciler's thread; only `post` may be called on others."""
+
+    def __init__(
+        self, world: World, host: Host, config: Config, outside: Outside, post: Callable[[Message], None]
+    ) -> None:
+        self.world = world
+        self.host = host
+        self.config = config
+        self.outside = outside
+        self.post = post
+        self.timers = Timers()
+        self.dirty: dict[str, None] = {}
+        """Volumes to look at."""
+        self.touched: dict[str, None] = {}
+        """Pods of which something changed, by UID."""
+        self.on_put: Callable[[str, ActualVolume | None], None] = _ignore
+        """Told of each volume whose actual state is replaced."""
+        self.jobs: dict[Operation, Job] = {}
+        self.living: dict[str, Pod] = {}
+        """Pods that want their volumes, by UID; nothing of theirs is taken away."""
+        self.references: dict[str, set[ObjectRef]] = {}
+        """The objects that each Pod needs, by its UID."""
+        self.attached: dict[str, str] = {}
+        """What the node status says is attached: unique volume name to device path."""
+
+    def put(self, name: str, volume: ActualVolume | None) -> None:
+        """Replace what is known of a volume; None forgets it."""
+        old = self.world.actual.get(name)
+        self.world.actual.put(name, volume)
+        self.on_put(name, volume)
+        for uid in (*(old.mounts if old else ()), *(volume.mounts if volume else ())):
+            self.touched[uid] = None
+
+    def event(
+        self, severity: Severity, reason: str, message: str, *, uid: str = "", volume: str = "", pod: str = ""
+    ) -> None:
+        """Record and log what happened."""
+        entry = self.world.pods.get(uid)
+        key = entry.pod.key if entry else pod
+        self.world.events.record(severity, reason, message, pod=key, pod_uid=uid, volume=volume)
+        level = logging.WARNING if severity is Severity.WARNING else logging.DEBUG
+        log.log(level, "%s: %s", reason, message, extra={"pod": key, "pod_uid": uid, "volume": volume})

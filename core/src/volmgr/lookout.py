@@ -1,0 +1,119 @@
+"""Watches the mount table: notices a desired mount that vanished or turned read-only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from volmgr.actual import Cause
+from volmgr.messages import MountsRead
+from volmgr.model.volume import Presence, VolumeMode
+from volmgr.report.events import Severity
+
+if TYPE_CHECKING:
+    from volmgr.actual import ActualVolume
+    from volmgr.desk import Desk
+    from volmgr.host.interface import Host
+    from volmgr.timers import Timer
+
+TABLE_SHARE = 20
+"""Reading the mount table takes at most one part in so many of the time."""
+
+
+class Lookout:
+    """Knows what is to be seen in the mount table, and compares."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._world = desk.world
+        self._expected: dict[tuple[str, str], tuple[Path, bool]] = {}
+        self._keys: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._table_timer: Timer | None = None
+        self._table_seconds = 0.0
+        self._health_timer: Timer | None = None
+
+    def expect(self, name: str, volume: ActualVolume | None) -> None:
+        """Take note of what a volume is now."""
+        for key in self._keys.pop(name, ()):
+            del self._expected[key]
+        if volume is None:
+            return
+        allowed = volume.spec is None or volume.spec.read_only
+        for uid, mount in volume.mounts.items():
+            if mount.state is Presence.YES and mount.is_mount and mount.path is not None:
+                self._expected[(name, uid)] = (mount.path, allowed)
+        device = volume.device is Presence.YES and volume.mode is VolumeMode.FILESYSTEM
+        if device and volume.device_target is not None:
+            self._expected[(name, "")] = (volume.device_target, allowed)
+            if self._health_timer is None:
+                self._watch_health()
+        self._keys[name] = tuple(key for key in ((name, uid) for uid in ("", *volume.mounts)) if key in self._expected)
+
+    def mounts_changed(self) -> None:
+        """Compare the mount table soon, once for many changes: it changed, by us or by others."""
+        if self._table_timer is None and self._expected:
+            # A long table is read less often: our own mounts change it, too, and must not be paid for twice.
+            pause = max(self._desk.config.mount_table_debounce, self._table_seconds * TABLE_SHARE)
+            when = self._desk.outside.monotonic() + pause
+            self._table_timer = self._desk.timers.at(when, self._read_table)
+
+    def _watch_health(self) -> None:
+        """Compare the mount table now and then while a block device is mounted.
+
+        A file system that turns itself read-only after an I/O error is the one change that the kernel does not tell.
+        """
+        when = self._desk.outside.monotonic() + self._desk.config.health_interval
+        self._health_timer = self._desk.timers.at(when, self._check_health)
+
+    def _check_health(self) -> None:
+        self._health_timer = None
+        if any(uid == "" for _, uid in self._expected):
+            self._read_table()
+            self._watch_health()
+
+    def _read_table(self) -> None:
+        self._table_timer = None
+        expected = dict(self._expected)
+        at = self._desk.outside.wall()
+        self._desk.outside.submit(lambda: compare(self._desk.host, expected, at))
+
+    def settle(self, message: MountsRead) -> None:
+        self._table_seconds = message.seconds
+        for name, uid in message.vanished:
+            self._doubt(name, uid, message.at, "its mount has vanished: somebody unmounted it")
+        for name, uid in message.read_only:
+            self._doubt(name, uid, message.at, "its mount has turned read-only")
+
+    def _doubt(self, name: str, uid: str, at: float, problem: str) -> None:
+        """Take a mount for uncertain, so that it is made again."""
+        volume = self._world.actual.get(name)
+        if volume is None or (name, uid) not in self._expected or self._world.admission.is_held(name):
+            return
+        if not uid:
+            self._desk.put(name, replace(volume, device=Presence.UNCERTAIN, device_cause=Cause.VANISHED))
+        else:
+            mount = volume.mounts[uid]
+            if mount.mounted_at > at:
+                return
+            doubted = replace(mount, state=Presence.UNCERTAIN, cause=Cause.VANISHED, problem=problem)
+            self._desk.put(name, volume.with_mount(doubted))
+        self._desk.event(Severity.WARNING, "VolumeVanished", problem, uid=uid, volume=name)
+        self._desk.dirty[name] = None
+
+
+def compare(host: Host, expected: Mapping[tuple[str, str], tuple[Path, bool]], at: float) -> MountsRead:
+    """Find what is expected and not in the mount table, or read-only against the wish; on a worker."""
+    started = time.monotonic()
+    table = host.mounts.read_only_below(host.paths.root)
+    vanished: list[tuple[str, str]] = []
+    turned: list[tuple[str, str]] = []
+    for key, (path, allowed) in expected.items():
+        read_only = table.get(str(path))
+        if read_only is None:
+            vanished.append(key)
+        elif read_only and not allowed:
+            turned.append(key)
+    return MountsRead(at, tuple(vanished), tuple(turned), time.monotonic() - started)

@@ -1,0 +1,108 @@
+"""What the reconciler hears: changes of the sources, results of operations and chores, questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from volmgr.actual import ActualVolume
+from volmgr.executor import Result
+from volmgr.model.objects import Node
+from volmgr.operations import Operation
+from volmgr.report.world import Hold
+from volmgr.sources.changes import Complaints, ObjectChanged, ObjectLeft, PodAccepted, PodLeft, SourceState
+from volmgr.tidy import Tidied
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Run a query or a change between two events."""
+
+    action: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconstructed:
+    """What reconstruction found on disk."""
+
+    volumes: tuple[ActualVolume, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressMade:
+    """What a running operation says of itself."""
+
+    operation: Operation
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MountsRead:
+    """The mount table was compared with what is expected: (volume, Pod) that vanished, or turned read-only.
+
+    `at` is the Unix time in seconds at which the comparison was asked for.
+    """
+
+    at: float
+    vanished: tuple[tuple[str, str], ...]
+    read_only: tuple[tuple[str, str], ...]
+    seconds: float = 0.0
+    """What reading and comparing took."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrphansFound:
+    """UIDs that have a directory below `pods/`."""
+
+    uids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HoldTaken:
+    """Somebody holds a Pod."""
+
+    hold: Hold
+
+
+@dataclass(frozen=True, slots=True)
+class HoldGone:
+    """A hold was given back, or its process has ended."""
+
+    hold_id: str
+    pod_uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class HoldersAsked:
+    """What the installed packages answered: who still runs a Pod's containers; empty when nobody."""
+
+    pod_uid: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatusRead:
+    """The node's status was read: what is attached and reported in use; by a source that has one."""
+
+    node: Node
+
+
+Message = (
+    PodAccepted
+    | PodLeft
+    | ObjectChanged
+    | ObjectLeft
+    | SourceState
+    | Complaints
+    | Result
+    | Ask
+    | Reconstructed
+    | ProgressMade
+    | MountsRead
+    | OrphansFound
+    | HoldTaken
+    | HoldGone
+    | HoldersAsked
+    | NodeStatusRead
+    | Tidied
+)

@@ -1,0 +1,255 @@
+"""Runs operations: what next_step() says for a dirty volume is admitted, started, watched and settled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from volmgr.actual import ActualVolume, Facts, settle
+from volmgr.admission import Held, holds_of
+from volmgr.errors import OperationError, VolmgrError
+from volmgr.executor import Executor, Job, Result
+from volmgr.messages import ProgressMade
+from volmgr.model.meta import ObjectRef
+from volmgr.model.volume import Attachable, Presence
+from volmgr.next_step import next_step
+from volmgr.operations import Ending, Operation, Verb
+from volmgr.report.events import Severity
+from volmgr.report.world import Running
+
+if TYPE_CHECKING:
+    from volmgr.desired import DesiredVolume
+    from volmgr.desk import Desk
+    from volmgr.timers import Timer
+
+DUE = "due"
+"""The revision of a mount that is to be made again: it equals no real one."""
+
+_FAILURE_REASONS = {Verb.ATTACH: "FailedAttachVolume", Verb.DETACH: "FailedDetachVolume"}
+_SUCCESS_REASONS = {
+    Verb.ATTACH: "SuccessfulAttachVolume",
+    Verb.MOUNT: "SuccessfulMountVolume",
+    Verb.UNMOUNT: "SuccessfulUnmountVolume",
+    Verb.EXPAND: "FileSystemResizeSuccessful",
+}
+
+
+class Runner:
+    """Starts and settles the operations of volumes."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._world = desk.world
+        self._executor = Executor(desk.host, desk.outside.wall)
+        self._deadlines: dict[Operation, Timer] = {}
+        self._stopped: Callable[[], None] | None = None
+
+    def stop(self, then: Callable[[], None]) -> None:
+        """Start nothing any more, and call `then` when every running operation has ended or is overdue."""
+        self._stopped = then
+        if not self._world.running:
+            self._desk.timers.at(self._desk.outside.monotonic() + self._desk.config.reload_delay, then)
+
+    def look_at(self, name: str) -> None:
+        """Start every operation of a volume that is due and may run now."""
+        if self._stopped is not None or not self._world.reconstructed:
+            return
+        desired, actual = self._world.desired.get(name), self._world.actual.get(name)
+        if desired is None and actual is not None and self._is_left_to_others(actual):
+            self._desk.put(name, None)
+            return
+        for operation in next_step(desired, actual, self._world.readiness):
+            self._try(operation, desired, actual)
+
+    def _is_left_to_others(self, actual: ActualVolume) -> bool:
+        """Say whether only an attachment is left that the node itself does not take back."""
+        others = self._desk.config.controller_attach or actual.attachable is Attachable.NO
+        return (
+            others
+            and self._world.readiness.unmount
+            and not actual.mounts
+            and actual.device is Presence.NO
+            and not self._world.admission.is_held(actual.name)
+        )
+
+    def _try(self, operation: Operation, desired: DesiredVolume | None, actual: ActualVolume | None) -> None:
+        world = self._world
+        world.admission.turn(operation)
+        backoff = world.admission.backoff(operation)
+        if backoff is not None and self._desk.outside.monotonic() < backoff.until:
+            return
+        plugin = desired.plugin if desired and operation.verb.is_making else actual.plugin if actual else ""
+        volume_type = world.plugins.types.get(plugin)
+        if volume_type is None or self._must_wait(operation):
+            return
+        facets = desired.facets if desired else actual.facets if actual else None
+        exclusive = desired.exclusive if desired else self._exclusive(actual)
+        endpoint = desired.endpoint if desired else ""
+        held = holds_of(operation, facets, exclusive, endpoint)
+        if not world.admission.try_hold(held):
+            return
+        self._start(operation, held, desired, actual)
+
+    def _exclusive(self, actual: ActualVolume | None) -> tuple[str, ...]:
+        if actual is None or actual.spec is None:
+            return ()
+        volume_type = self._world.plugins.types.get(actual.plugin)
+        try:
+            return volume_type.ask("exclusive", actual.spec) if volume_type else ()
+        except VolmgrError:
+            return ()
+
+    def _must_wait(self, operation: Operation) -> bool:
+        """Say whether a Pod's leftovers are being cleared away, or an older volume of that name is still there."""
+        uid = operation.pod_uid
+        entry = self._world.pods.get(uid)
+        if entry is None or operation.verb is not Verb.MOUNT:
+            return entry is not None and entry.tidying
+        desired = self._world.desired.get(operation.volume)
+        name = desired.mounts[uid].spec.name if desired else ""
+        older = (volume for volume in self._world.actual.of_pod(uid) if volume.name != operation.volume)
+        return entry.tidying or any(volume.mounts[uid].spec_name == name for volume in older)
+
+    def _start(
+        self, operation: Operation, held: Held, desired: DesiredVolume | None, actual: ActualVolume | None
+    ) -> None:
+        plugin = desired.plugin if desired and operation.verb.is_making else actual.plugin if actual else ""
+        mount = desired.mounts.get(operation.pod_uid) if desired else None
+        wishes = (mount,) if mount else tuple(desired.mounts.values()) if desired else ()
+        references = {reference.ref for wish in wishes for reference in wish.references}
+        allowed = self._desk.config.operation_deadline
+        job = Job(
+            operation=operation,
+            type=self._world.plugins.types[plugin],
+            held=held,
+            desired=desired,
+            actual=actual,
+            objects={ref: entry.item for ref in references if (entry := self._world.objects.get(ref)) is not None},
+            node=self._world.node,
+            node_name=self._desk.config.node_name,
+            attached_path=self._desk.attached.get(operation.volume, ""),
+            others_detach=actual is not None and self._desk.config.controller_attach,
+            allowed=allowed,
+            progress=lambda text: self._desk.post(ProgressMade(operation, text)),
+        )
+        now = self._desk.outside.monotonic()
+        self._desk.jobs[operation] = job
+        self._world.running[operation] = Running(
+            operation=operation, since=self._world.clock, deadline=self._world.clock + allowed
+        )
+        grace = self._desk.config.quarantine_grace
+        self._deadlines[operation] = self._desk.timers.at(now + allowed + grace, lambda: self._quarantine(operation))
+        self._touch(operation)
+        uids = (operation.pod_uid,) if operation.pod_uid else tuple(desired.mounts if desired else ())
+        needed = frozenset(ref for uid in uids for ref in self._desk.references.get(uid, ()))
+        self._desk.outside.submit(lambda: self._perform(job, needed))
+
+    def _perform(self, job: Job, needed: frozenset[ObjectRef]) -> Result:
+        """Run on a worker."""
+        try:
+            if needed and job.operation.verb.is_making:
+                self._desk.outside.keep(needed)
+        except OperationError as error:
+            return Result(job=job, ending=Ending.UNCHANGED, facts=Facts(plugin=job.type.name), error=str(error))
+        result = self._executor.perform(job)
+        operation = job.operation
+        self._world.plugins.finished(
+            operation.volume, operation.verb.value, operation.pod_uid, result.ending.value, result.seconds
+        )
+        return result
+
+    def _quarantine(self, operation: Operation) -> None:
+        """Let an overdue operation leave the caps and name it; it keeps its keys until it has really ended."""
+        running = self._world.running.get(operation)
+        job = self._desk.jobs.get(operation)
+        if running is None or job is None:
+            return
+        self._world.running[operation] = replace(running, quarantined=True)
+        for name in self._world.admission.quarantine(job.held):
+            self._desk.dirty[name] = None
+        self._desk.outside.stuck()
+        message = f"{operation.verb} does not return; it is left alone until it does"
+        self._desk.event(Severity.WARNING, "OperationStuck", message, uid=operation.pod_uid, volume=operation.volume)
+        self._touch(operation)
+
+    def settle(self, result: Result) -> None:
+        operation = result.job.operation
+        name = operation.volume
+        running = self._world.running.pop(operation, None)
+        self._desk.jobs.pop(operation, None)
+        timer = self._deadlines.pop(operation, None)
+        if timer is not None:
+            timer.cancel()
+        if running is not None and running.quarantined:
+            self._desk.outside.unstuck()
+        for again in self._world.admission.release(result.job.held):
+            self._desk.dirty[again] = None
+        self._desk.put(name, settle(self._world.actual.get(name), operation, result.ending, result.facts))
+        if result.ending is Ending.DONE:
+            self._world.admission.forget(name, operation.pod_uid, operation.verb)
+            self.refresh_later(name, operation.pod_uid)
+            if operation.verb is Verb.UNMOUNT:  # another volume of that Pod may have waited for its name
+                for volume in self._world.desired.of_pod(operation.pod_uid):
+                    self._desk.dirty[volume.name] = None
+            reason = _SUCCESS_REASONS.get(operation.verb)
+            if reason:
+                self._desk.event(Severity.NORMAL, reason, f"{operation.verb}: done", uid=operation.pod_uid, volume=name)
+        else:
+            self._back_off(result)
+        self._touch(operation)
+        if self._stopped is not None and all(other.quarantined for other in self._world.running.values()):
+            self._desk.timers.at(self._desk.outside.monotonic() + self._desk.config.reload_delay, self._stopped)
+
+    def refresh_later(self, name: str, uid: str) -> None:
+        """Let a mount be made again when its plugin says that it is due (an expiring token)."""
+        volume = self._world.actual.get(name)
+        mount = volume.mounts.get(uid) if volume else None
+        volume_type = self._world.plugins.types.get(volume.plugin) if volume else None
+        if volume is None or volume.spec is None or mount is None or volume_type is None:
+            return
+        try:
+            due = volume_type.ask("refresh_at", volume.spec, mount.mounted_at)
+        except VolmgrError:
+            return
+        if due is not None:
+            delay = max(0.0, due - self._desk.outside.wall())
+            self._desk.timers.at(
+                self._desk.outside.monotonic() + delay, lambda: self._refresh(name, uid, mount.mounted_at)
+            )
+
+    def _refresh(self, name: str, uid: str, mounted_at: float) -> None:
+        volume = self._world.actual.get(name)
+        mount = volume.mounts.get(uid) if volume else None
+        if volume is not None and mount is not None and mount.mounted_at == mounted_at:
+            self._desk.put(name, volume.with_mount(replace(mount, revision=DUE)))
+            self._desk.dirty[name] = None
+
+    def _back_off(self, result: Result) -> None:
+        operation = result.job.operation
+        now = self._desk.outside.monotonic()
+        backoff = self._world.admission.failed(operation, result.error, now, final=result.final)
+        if not result.final:
+            self._desk.timers.at(backoff.until, lambda: self._desk.dirty.__setitem__(operation.volume, None))
+        if result.job.cancel.is_set():
+            return
+        block = result.facts.spec is not None and result.facts.mode.value == "Block"
+        reason = _FAILURE_REASONS.get(operation.verb, "FailedMapVolume" if block else "FailedMount")
+        if not operation.verb.is_making:
+            reason = _FAILURE_REASONS.get(operation.verb, "FailedUnmount")
+        message = f"{operation.verb}: {result.error}"
+        self._desk.event(Severity.WARNING, reason, message, uid=operation.pod_uid, volume=operation.volume)
+
+    def note_progress(self, message: ProgressMade) -> None:
+        running = self._world.running.get(message.operation)
+        if running is not None:
+            self._world.running[message.operation] = replace(running, progress=message.text)
+
+    def _touch(self, operation: Operation) -> None:
+        """Remember whose state may have changed."""
+        if operation.pod_uid:
+            self._desk.touched[operation.pod_uid] = None
+            return
+        desired, actual = self._world.desired.get(operation.volume), self._world.actual.get(operation.volume)
+        for uid in (*(desired.mounts if desired else ()), *(actual.mounts if actual else ())):
+            self._desk.touched[uid] = None

@@ -1,0 +1,201 @@
+"""The accepted Pods: what each one wants, the objects it refers to, and who holds it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from volmgr.messages import HoldersAsked, HoldGone, HoldTaken
+from volmgr.model.meta import ObjectRef
+from volmgr.model.objects import Node, Object, ref_of
+from volmgr.populator import Lookup, Stance, resolve, stance
+from volmgr.report.events import Severity
+from volmgr.report.world import Hold, ObjectEntry, PodEntry
+from volmgr.sources.changes import ObjectChanged, ObjectLeft, PodAccepted, PodLeft
+
+if TYPE_CHECKING:
+    from volmgr.desk import Desk
+    from volmgr.timers import Timer
+
+HOOKS = "hooks"
+"""The id of the hold that stands for what the installed packages answered."""
+
+
+class Tenancy:
+    """Brings the desired state of the world up to date with the accepted Pods."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._world = desk.world
+        self._users: dict[ObjectRef, set[str]] = {}
+        self._retain_timer: Timer | None = None
+
+    def accept(self, change: PodAccepted) -> None:
+        uid = change.pod.uid
+        entry = self._world.pods.get(uid)
+        if entry is None:
+            entry = PodEntry(pod=change.pod, source=change.source, origin=change.origin, since=self._world.clock)
+            self._world.pods[uid] = entry
+            self._world.orphans = {
+                path: orphan for path, orphan in self._world.orphans.items() if orphan.pod_uid != uid
+            }
+        else:
+            entry.pod, entry.source, entry.origin = change.pod, change.source, change.origin
+            entry.leaving = entry.torn_down = entry.released = False
+        self.populate(uid)
+
+    def leave(self, change: PodLeft) -> None:
+        uid = change.uid
+        entry = self._world.pods.get(uid)
+        if entry is not None:
+            entry.leaving = True
+            self.populate(uid)
+
+    def _stance(self, entry: PodEntry) -> Stance:
+        return stance(
+            entry.pod,
+            leaving=entry.leaving or self._world.draining,
+            held=bool(entry.holds),
+            sources_ready=self._world.sources_ready,
+            keep_finished=self._desk.config.keep_terminated_pod_volumes,
+        )
+
+    def populate(self, uid: str) -> None:
+        """Bring what one Pod wants up to date."""
+        entry = self._world.pods[uid]
+        standing = self._stance(entry)
+        if standing is Stance.REMOVE and self._ask_holders(uid, entry):
+            standing = Stance.KEEP
+        self._desk.touched[uid] = None
+        if standing is Stance.REMOVE:
+            self._desk.living.pop(uid, None)
+            self._refer(uid, set())
+            entry.errors = {}
+            for name in self._world.desired.remove_pod(uid):
+                self._desk.dirty[name] = None
+            self._cancel_makings(uid)
+        else:
+            self._desk.living[uid] = entry.pod
+            self._want(uid, entry, keep_only=standing is Stance.KEEP)
+        for volume in self._world.actual.of_pod(uid):
+            self._desk.dirty[volume.name] = None
+
+    def _want(self, uid: str, entry: PodEntry, *, keep_only: bool) -> None:
+        resolution = resolve(entry.pod, self._lookup(), keep_only=keep_only)
+        if resolution.errors != entry.errors:
+            for name, problem in resolution.errors.items():
+                if entry.errors.get(name) != problem:
+                    self._desk.event(Severity.WARNING, "FailedMount", problem, uid=uid)
+            entry.errors = dict(list(resolution.errors.items())[-self._desk.config.pod_error_limit :])
+        entry.processed = not resolution.errors or entry.processed
+        self._refer(uid, resolution.references)
+        resolved = {name for _, mount in resolution.wanted for name in mount.outer_names}
+        wanted = {volume.name for volume, _ in resolution.wanted}
+        for volume in self._world.desired.of_pod(uid):  # an unresolved one stays as it was
+            if volume.name not in wanted and resolved.issuperset(volume.mounts[uid].outer_names):
+                self._world.desired.remove(volume.name, uid)
+                self._desk.dirty[volume.name] = None
+        for volume, mount in resolution.wanted:
+            if self._world.desired.add(volume, mount):
+                self._world.admission.forget(volume.name, uid)
+                self._world.admission.forget(volume.name, "", final_only=True)
+            self._desk.dirty[volume.name] = None
+
+    def _lookup(self) -> Lookup:
+        objects = self._world.objects
+
+        def get(ref: ObjectRef) -> Object | None:
+            entry = objects.get(ref)
+            return entry.item if entry else None
+
+        def revision(ref: ObjectRef) -> str:
+            entry = objects.get(ref)
+            return entry.revision if entry else ""
+
+        return Lookup(get=get, revision=revision, plugins=self._world.plugins, node=self._world.node)
+
+    def _refer(self, uid: str, references: set[ObjectRef]) -> None:
+        """Keep the index from objects to the Pods that use them."""
+        old = self._desk.references.get(uid, set())
+        if references == old:
+            return
+        for ref in old - references:
+            users = self._users[ref]
+            users.discard(uid)
+            if not users:
+                del self._users[ref]
+        for ref in references - old:
+            self._users.setdefault(ref, set()).add(uid)
+        if references:
+            self._desk.references[uid] = references
+        else:
+            self._desk.references.pop(uid, None)
+        self._retain_soon()
+
+    def _retain_soon(self) -> None:
+        """Let the objects in use be kept on disk, once for many changes."""
+        if self._retain_timer is None:
+            when = self._desk.outside.monotonic() + self._desk.config.retain_debounce
+            self._retain_timer = self._desk.timers.at(when, self._retain)
+
+    def _retain(self) -> None:
+        self._retain_timer = None
+        refs = frozenset(self._users)
+        self._desk.outside.retain(refs)
+
+    def _cancel_makings(self, uid: str) -> None:
+        for operation, job in self._desk.jobs.items():
+            if operation.pod_uid == uid and operation.verb.is_making:
+                job.cancel.set()
+
+    def set_object(self, change: ObjectChanged) -> None:
+        ref = ref_of(change.item)
+        self._world.objects[ref] = ObjectEntry(item=change.item, revision=change.revision, origin=change.origin)
+        if isinstance(change.item, Node) and change.item.metadata.name == self._desk.config.node_name:
+            self._world.node = change.item
+            for uid in tuple(self._world.pods):
+                self.populate(uid)
+        self._resolve_users(ref)
+
+    def drop_object(self, change: ObjectLeft) -> None:
+        self._world.objects.pop(change.ref, None)
+        self._resolve_users(change.ref)
+
+    def _resolve_users(self, ref: ObjectRef) -> None:
+        for uid in sorted(self._users.get(ref, ())):
+            if uid in self._world.pods:
+                self.populate(uid)
+
+    def take_hold(self, message: HoldTaken) -> None:
+        hold = message.hold
+        entry = self._world.pods.get(hold.pod_uid)
+        if entry is not None:
+            entry.holds[hold.id] = hold
+            self._desk.outside.held(hold)
+            self.populate(hold.pod_uid)
+
+    def drop_hold(self, message: HoldGone) -> None:
+        entry = self._world.pods.get(message.pod_uid)
+        if entry is not None and entry.holds.pop(message.hold_id, None) is not None:
+            self.populate(message.pod_uid)
+
+    def _ask_holders(self, uid: str, entry: PodEntry) -> bool:
+        """Ask the installed packages, before a teardown begins, who still runs the Pod; True until nobody does."""
+        plugins = self._world.plugins
+        if entry.released or not plugins.modules or not self._world.actual.of_pod(uid):
+            return False
+        self._desk.outside.submit(lambda: HoldersAsked(uid, plugins.holders(uid)))
+        return True
+
+    def hear_holders(self, message: HoldersAsked) -> None:
+        uid = message.pod_uid
+        entry = self._world.pods.get(uid)
+        if entry is None or self._stance(replace(entry, holds={})) is not Stance.REMOVE:
+            return
+        if message.answer:
+            entry.holds[HOOKS] = Hold(id=HOOKS, pod_uid=uid, who=message.answer)
+            when = self._desk.outside.monotonic() + self._desk.config.holders_recheck
+            self._desk.timers.at(when, lambda: self._desk.post(HoldGone(HOOKS, uid)))
+        else:
+            entry.released = True
+            self.populate(uid)
