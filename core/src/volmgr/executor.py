@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from volmgr import blockmap
-from volmgr.actual import ActualVolume, Facts
+from volmgr.actual import ActualVolume, Facts, settle
 from volmgr.admission import Held
 from volmgr.desired import DesiredMount, DesiredVolume
-from volmgr.errors import OperationError, PluginError, SpecError, TransientError, UncertainError
+from volmgr.errors import OperationError, PluginError, SpecError, TransientError, UncertainError, VolmgrError
 from volmgr.journal import Journal, MountRecord, SpecRecord, VolumeRecord
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object
@@ -32,8 +32,8 @@ from volmgr.plugin import (
     UnmountDevice,
     WaitForAttach,
 )
-from volmgr.plugins import VolumeType
 from volmgr.tidy import clear_binds
+from volmgr.volume_type import VolumeType
 
 if TYPE_CHECKING:
     from volmgr.host.interface import Host
@@ -59,6 +59,8 @@ class Job:
     node_name: str = ""
     attached_path: str = ""
     """What the node status says of an attached volume."""
+    others_detach: bool = False
+    """A controller takes the attachment back, so nothing is left to remember when the device is unmounted."""
     allowed: float = 120.0
     cancel: threading.Event = field(default_factory=threading.Event, repr=False)
     progress: Callable[[str], None] = field(default=_silent, repr=False)
@@ -96,6 +98,8 @@ class Executor:
         """Perform a job and say how it went; never raises an Exception."""
         started = time.monotonic()
         result = self._classified(job)
+        if result.ending in {Ending.FAILED, Ending.UNCHANGED} and job.operation.verb.is_making:
+            self._take_back(job, result)
         return replace(result, seconds=time.monotonic() - started)
 
     def _classified(self, job: Job) -> Result:
@@ -115,10 +119,27 @@ class Executor:
             return Result(job=job, ending=Ending.FAILED, facts=facts, error=str(error))
         except UncertainError as error:
             return Result(job=job, ending=Ending.UNCERTAIN, facts=facts, error=str(error))
-        except Exception as error:  # a plugin's bug: whatever it left behind is unknown
+        except (Exception, SystemExit) as error:  # a plugin's bug: whatever it left behind is unknown
             log.exception("%s of %s: unexpected error", job.operation.verb, job.operation.volume)
             text = f"unexpected {type(error).__name__}: {error} (a bug of {job.type.origin}; the log has its traceback)"
             return Result(job=job, ending=Ending.UNCERTAIN, facts=facts, error=text)
+
+    def _take_back(self, job: Job, result: Result) -> None:
+        """Leave no record of a making that left nothing, or it would be unmade after the next start."""
+        name, uid = job.operation.volume, job.operation.pod_uid
+        left = settle(job.actual, job.operation, result.ending, result.facts)
+        try:
+            match job.operation.verb:
+                case Verb.MOUNT if left is None or uid not in left.mounts:
+                    self._journal.forget_mount(uid, job.mount.spec.name)
+                case Verb.ATTACH | Verb.MOUNT_DEVICE if left is None:
+                    self._journal.forget_volume(name)
+                case Verb.ATTACH | Verb.MOUNT_DEVICE if left is not None:
+                    self._record_volume(job, attached=left.attached, device=left.device)
+                case _:
+                    pass
+        except OperationError:  # then the record says uncertain, which is safe
+            log.exception("%s of %s failed, and its record cannot be taken back", job.operation.verb, name)
 
     def _act(self, job: Job, facts: Facts) -> Facts:  # noqa: PLR0911 - one per verb
         match job.operation.verb:
@@ -177,7 +198,7 @@ class Executor:
     def _mount_device(self, job: Job, facts: Facts) -> Facts:
         spec = _spec(job)
         target = self._device_target(job)
-        wanted = next(iter(job.desired.mounts.values())) if job.desired else None
+        wanted = _first_waiting(job)
         self._record_volume(job, device=Presence.UNCERTAIN, device_target=str(target))
         request: MountDevice[Any] = MountDevice(
             spec=spec,
@@ -207,9 +228,9 @@ class Executor:
 
     def _unmount_device(self, job: Job, facts: Facts) -> Facts:
         actual = job.actual
-        target = actual.device_target if actual else None
-        if actual is None or target is None:
-            raise OperationError(f"unmounting the device of {job.operation.volume}: its mount directory is not known")
+        if actual is None:
+            return facts
+        target = self._device_target(job)  # not known yet where mounting it did not return
         self._record_volume(job, device=Presence.UNCERTAIN)
         if actual.mode is VolumeMode.BLOCK:
             blockmap.check_unused(self._host, target)
@@ -228,7 +249,7 @@ class Executor:
             raise UncertainError(
                 f"the device {actual.device_path} is in use when it was no longer expected to be in use"
             )
-        if actual.attached is Presence.NO:
+        if actual.attached is Presence.NO or job.others_detach:
             self._journal.forget_volume(actual.name)
         else:
             self._record_volume(job, device=Presence.NO, device_target="")
@@ -265,7 +286,10 @@ class Executor:
             progress=job.progress,
         )
         answer = job.type.call("expand", request, self._host)
-        return replace(facts, size=max(answer.size, desired.size))
+        size = max(answer.size, desired.size)
+        if self._journal.read_volume(actual.name) is not None:
+            self._record_volume(job, size=size)
+        return replace(facts, size=size)
 
     def _record_volume(self, job: Job, **changes: Any) -> None:  # noqa: ANN401 - fields of VolumeRecord
         old = self._journal.read_volume(job.operation.volume)
@@ -305,16 +329,11 @@ class Executor:
         )
         if not request.remount:
             self._journal.write_mount(record)
-        try:
-            answer = job.type.call("mount", request, self._host)
-        except (OperationError, SpecError, PluginError, TransientError):
-            if old is None:  # nothing was left behind, so there is nothing to remember
-                self._journal.forget_mount(pod.uid, spec.name)
-            raise
+        answer = job.type.call("mount", request, self._host)
         path = answer.path or request.target
         try:
             device_path = self._finish_mount(job, request, answer, path)
-        except (OperationError, TransientError) as error:  # the volume is there, so this is no clean failure
+        except VolmgrError as error:  # the volume is there, so this is no clean failure
             raise UncertainError(str(error)) from error
         identity = self._host.files.identity(request.target) if record.directory else None
         at = self._wall()
@@ -445,6 +464,14 @@ def _facts(job: Job) -> Facts:
         mode=desired.spec.mode,
         size=desired.size,
     )
+
+
+def _first_waiting(job: Job) -> DesiredMount | None:
+    """Give the wish of the first Pod that waits for a volume's device: its group and label go with it."""
+    there = job.actual.mounts if job.actual else {}
+    wishes = sorted(job.desired.mounts.items()) if job.desired else []
+    waiting = [wish for uid, wish in wishes if uid not in there and not wish.keep_only]
+    return next(iter(waiting or [wish for _, wish in wishes]), None)
 
 
 def _spec(job: Job) -> Any:  # noqa: ANN401 - the plugin's own VolumeSpec type

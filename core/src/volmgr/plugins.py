@@ -1,7 +1,6 @@
-"""Discover volume types (stevedore), register them (pluggy) and dispatch a volume to exactly one of them.
+"""Discover volume types (stevedore), register them, and dispatch a volume to exactly one of them.
 
-Each type lives in a PluginManager of its own together with every wrapper package, so exactly one type acts and any
-package can wrap an operation. This is the one module where values are `Any`: hooks are looked up by name.
+What an entry point names can be anything, so values are `Any` here until they were looked at.
 """
 
 from __future__ import annotations
@@ -10,64 +9,26 @@ import difflib
 import importlib.metadata
 import inspect
 import logging
-import threading
 import traceback
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import pluggy
 from stevedore.extension import Extension, ExtensionManager
 
 from volmgr import hookspecs
-from volmgr.errors import (
-    OperationError,
-    PluginError,
-    SpecError,
-    TransientError,
-    UncertainError,
-    UnservedError,
-    VolmgrError,
-)
-from volmgr.plugin import (
-    API_VERSION,
-    OPERATIONS,
-    Attached,
-    Detached,
-    DeviceMounted,
-    DeviceUnmounted,
-    Expanded,
-    Measured,
-    Mounted,
-    Reconstructed,
-    Unmounted,
-    VolumePlugin,
-    Where,
-)
+from volmgr.errors import PluginError, UnservedError
+from volmgr.plugin import API_VERSION, VolumePlugin, Where
+from volmgr.volume_type import HOOKS, HookManager, Origin, VolumeType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
-
-    from volmgr.host.interface import Host
+    from collections.abc import Callable, Iterable, Mapping
 
 log = logging.getLogger("volmgr.plugins")
 
 GROUP = "volmgr.plugins"
 """The entry-point group in which a package names its VolumePlugin subclass, or a module with hooks."""
-
-OUTCOMES: Mapping[str, type[Any]] = {
-    "attach": Attached,
-    "wait_for_attach": Attached,
-    "detach": Detached,
-    "mount_device": DeviceMounted,
-    "unmount_device": DeviceUnmounted,
-    "mount": Mounted,
-    "unmount": Unmounted,
-    "expand": Expanded,
-    "reconstruct": Reconstructed,
-    "measure": Measured,
-}
-"""The type of value that each operation returns."""
 
 PACKAGES: Mapping[str, str] = {
     "emptyDir": "volmgr-emptydir",
@@ -87,141 +48,6 @@ PACKAGES: Mapping[str, str] = {
     "image": "volmgr-image",
 }
 """Which package of ours serves a field, for the error that says what to install."""
-
-_HOOKS = {f"volmgr_{name}": name for name in OPERATIONS}
-
-
-class HookManager(pluggy.PluginManager):
-    """A PluginManager to which the operations of a VolumePlugin object are hook implementations as they are."""
-
-    def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:  # noqa: ANN401 - pluggy's own signature
-        """Take `mount` of a volume plugin as the implementation of `volmgr_mount`; else look for the marker."""
-        if not isinstance(plugin, VolumePlugin):
-            return super().parse_hookimpl_opts(plugin, name)
-        if name not in OPERATIONS or not callable(getattr(plugin, name, None)):
-            return None
-        return {
-            "wrapper": False,
-            "hookwrapper": False,
-            "optionalhook": False,
-            "tryfirst": False,
-            "trylast": False,
-            "specname": f"volmgr_{name}",
-        }
-
-
-class _Keeper:
-    """The innermost wrapper: keeps what the plugin itself said, whatever the wrappers outside make of it."""
-
-    def __init__(self) -> None:
-        self.local = threading.local()
-
-    def begin(self) -> None:
-        self.local.value = None
-        self.local.error = None
-
-    def keep(self) -> Generator[None, Any, Any]:
-        try:
-            value = yield
-        except BaseException as error:
-            self.local.error = error
-            raise
-        self.local.value = value
-        return value
-
-
-def _keeping(name: str) -> Any:  # noqa: ANN401 - a hook implementation made for pluggy
-    def keep(self: _Keeper, request: object, host: object) -> Generator[None, Any, Any]:
-        del request, host
-        return (yield from self.keep())
-
-    def keep_found(self: _Keeper, found: object, host: object) -> Generator[None, Any, Any]:
-        del found, host
-        return (yield from self.keep())
-
-    function = keep_found if name == "reconstruct" else keep
-    return pluggy.HookimplMarker("volmgr")(function, wrapper=True, trylast=True)
-
-
-for _name in OPERATIONS:
-    setattr(_Keeper, f"volmgr_{_name}", _keeping(_name))
-
-
-def severity(error: BaseException | None) -> int:
-    """Rank what an error says of the host: 0 nothing changed, 1 failed and cleaned up, 2 uncertain."""
-    if isinstance(error, UncertainError):
-        return 2
-    if isinstance(error, (TransientError, SpecError, PluginError)):
-        return 0
-    if isinstance(error, OperationError):
-        return 1
-    return 2
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The distribution and entry point that brought something."""
-
-    distribution: str
-    version: str
-    entry_point: str
-
-    def __str__(self) -> str:
-        return f"{self.distribution} {self.version} ({self.entry_point})"
-
-
-class VolumeType:
-    """One volume type, ready to be called."""
-
-    def __init__(self, plugin: VolumePlugin[Any], origin: Origin, wrappers: Iterable[object]) -> None:
-        """Register the plugin object and the wrapper packages in a manager of their own."""
-        self.plugin = plugin
-        self.origin = origin
-        self.name = plugin.name
-        self._keeper = _Keeper()
-        self._manager = HookManager("volmgr")
-        self._manager.add_hookspecs(hookspecs.Operations)
-        self._manager.register(plugin, "type")
-        self._manager.register(self._keeper, "keeper")
-        for wrapper in wrappers:
-            self._manager.register(wrapper)
-
-    def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - by method
-        """Call a pure method; whatever goes wrong in it is a PluginError that names the package."""
-        try:
-            return getattr(self.plugin, method)(*arguments)
-        except VolmgrError:
-            raise
-        except Exception as error:
-            log.exception("%s: %s() failed", self.origin, method)
-            raise PluginError(f"{method}() of {self.origin} failed: {type(error).__name__}: {error}") from error
-
-    def call(self, operation: str, request: object, host: Host) -> Any:  # noqa: ANN401 - by operation, OUTCOMES
-        """Perform one operation and give its outcome; raises what the plugin or a wrapper raised.
-
-        If the plugin acted and the chain around it then failed or lost the result, raises UncertainError; an
-        error that a wrapper made milder is raised as it was.
-        """
-        kept = self._keeper
-        kept.begin()
-        hook = getattr(self._manager.hook, f"volmgr_{operation}")
-        argument = "found" if operation == "reconstruct" else "request"
-        try:
-            value = hook(**{argument: request, "host": host})
-        except BaseException as error:
-            if kept.local.value is not None:
-                message = f"{self.name}: {operation} was done, but a wrapper then failed: {error}"
-                raise UncertainError(message) from error
-            if kept.local.error is not None and severity(kept.local.error) > severity(error):
-                raise kept.local.error from error
-            raise
-        if isinstance(value, OUTCOMES[operation]):
-            return value
-        acted = kept.local.value is not None or kept.local.error is not None
-        message = f"{self.name}: {operation} gave {value!r} instead of {OUTCOMES[operation].__name__}"
-        if acted or value is not None:
-            raise UncertainError(message)
-        raise PluginError(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,11 +220,11 @@ def load(points: Iterable[importlib.metadata.EntryPoint] | None = None) -> Plugi
         origin = _origin(extension.entry_point)
         target = extension.plugin
         if isinstance(target, ModuleType):
-            _isolate(plugins, origin, lambda target=target, origin=origin: _take_module(plugins, target, origin, found))
+            _isolate(plugins, origin, partial(_take_module, plugins, target, origin, found))
         else:
             found.append((target, origin))
     for target, origin in found:
-        _isolate(plugins, origin, lambda target=target, origin=origin: plugins.add(_instance(target), origin))
+        _isolate(plugins, origin, partial(_add_class, plugins, target, origin))
     return plugins
 
 
@@ -410,15 +236,14 @@ def _isolate(plugins: Plugins, origin: Origin, step: Callable[[], object]) -> No
         plugins.broken.append(Broken(origin, f"{type(error).__name__}: {error}", text))
 
 
-def _instance(target: Any) -> VolumePlugin[Any]:  # noqa: ANN401 - whatever an entry point names
-    if inspect.isclass(target) and issubclass(target, VolumePlugin):
-        plugin: VolumePlugin[Any] = target()
-        return plugin
-    raise PluginError(f"{target!r} is neither a VolumePlugin subclass nor a module; see docs/plugins/tutorial.md")
+def _add_class(plugins: Plugins, target: object, origin: Origin) -> None:
+    if not (inspect.isclass(target) and issubclass(target, VolumePlugin)):
+        raise PluginError(f"{target!r} is neither a VolumePlugin subclass nor a module; see docs/plugins/tutorial.md")
+    plugins.add(cast("VolumePlugin[Any]", target()), origin)
 
 
 def _take_module(plugins: Plugins, module: ModuleType, origin: Origin, found: list[tuple[Any, Origin]]) -> None:
-    for hook in _HOOKS:
+    for hook in HOOKS:
         options = getattr(getattr(module, hook, None), "volmgr_impl", None)
         if options is not None and not options["wrapper"]:
             message = f"{module.__name__}.{hook} is no wrapper: it would replace the volume type's own operation"

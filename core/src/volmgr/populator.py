@@ -23,7 +23,8 @@ from volmgr.plugin import Where
 
 if TYPE_CHECKING:
     from volmgr.model.pod import Pod, PodVolume
-    from volmgr.plugins import Plugins, VolumeType
+    from volmgr.plugins import Plugins
+    from volmgr.volume_type import VolumeType
 
 DRIVER_FIELDS = frozenset({"csi", "flexVolume"})
 """Fields whose value names a driver."""

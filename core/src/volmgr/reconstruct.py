@@ -20,7 +20,8 @@ from volmgr.populator import typed_spec
 
 if TYPE_CHECKING:
     from volmgr.host.interface import Host
-    from volmgr.plugins import Plugins, VolumeType
+    from volmgr.plugins import Plugins
+    from volmgr.volume_type import VolumeType
 
 
 def reconstruct(host: Host, plugins: Plugins) -> tuple[ActualVolume, ...]:

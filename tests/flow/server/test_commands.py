@@ -15,9 +15,10 @@ from tests.unit.report.worlds import add_pod, fail, make_pod, mounted, run
 from volmgr.cli.app import cli
 from volmgr.cli.client import Client
 from volmgr.operations import Verb
-from volmgr.plugins import Broken, Origin
+from volmgr.plugins import Broken
 from volmgr.report.events import Severity
 from volmgr.report.world import Orphan
+from volmgr.volume_type import Origin
 
 
 def volmgr(client: Client, *words: str, data: str | None = None) -> Result:
@@ -191,6 +192,22 @@ def test_followed_events_are_flushed_each_to_a_pipe(client: Client, engine: Fake
             assert process.stdout.readline().endswith(f"Tick: {number}\n")
         engine.events.close()
         assert process.wait(30) == 0
+
+
+def test_events_are_followed_over_a_daemon_that_comes_back(engine: FakeEngine, path: Path) -> None:
+    client = Client(str(path))
+    lines = client.follow()
+    with serving(engine, path) as served:
+        engine.events.record(Severity.NORMAL, "Before", "text")
+        assert json.loads(next(lines))["reason"] == "Before"
+        served.drop_clients()
+    again = FakeEngine()
+    with serving(again, path):
+        again.events.record(Severity.NORMAL, "After", "text")
+        while json.loads(next(lines))["reason"] != "After":
+            pass
+    assert list(lines) == []
+    client.close()
 
 
 def test_plan_exits_with_2_when_there_is_work(client: Client, engine: FakeEngine) -> None:

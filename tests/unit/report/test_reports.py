@@ -6,7 +6,7 @@ import msgspec
 
 from tests.unit.report.worlds import TYPE, add_pod, empty_world, fail, make_pod, mounted, run, unique
 from volmgr.errors import ManifestError
-from volmgr.plugins import Broken, Origin
+from volmgr.plugins import Broken
 from volmgr.report.doctor import doctor
 from volmgr.report.installed import plugins_report
 from volmgr.report.metrics import metrics
@@ -15,6 +15,7 @@ from volmgr.report.plan import plan_report
 from volmgr.report.pods import pod_status, ready, status
 from volmgr.report.times import rfc3339
 from volmgr.report.world import Orphan
+from volmgr.volume_type import Origin
 
 
 def test_times_are_rfc_3339_in_utc_and_never_is_none() -> None:

@@ -14,9 +14,10 @@ from volmgr.model.volume import Facets, Presence, VolumeSpec
 from volmgr.next_step import Readiness
 from volmgr.operations import Operation, Verb
 from volmgr.plugin import Handles, Mount, Mounted, Unmount, Unmounted, VolumePlugin
-from volmgr.plugins import Origin, Plugins
+from volmgr.plugins import Plugins
 from volmgr.report.events import EventLog
 from volmgr.report.world import PodEntry, Running, World
+from volmgr.volume_type import Origin
 
 NOW = 1_800_000_000.0
 """2027-01-15T08:00:00Z."""

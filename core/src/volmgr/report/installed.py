@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from volmgr.plugin import Attachable, BlockMappable, DeviceMountable, Expandable, Measurable
 
 if TYPE_CHECKING:
-    from volmgr.plugins import Plugins, VolumeType
+    from volmgr.plugins import Plugins
+    from volmgr.volume_type import VolumeType
     from volmgr.report.world import World
 
 ABILITIES = {

@@ -17,7 +17,8 @@ from volmgr.desk import Outside
 from volmgr.holds import Holds
 from volmgr.messages import HoldGone, HoldTaken, Message, Reconstructed
 from volmgr.model.meta import ObjectRef
-from volmgr.plugins import Origin, Plugins
+from volmgr.plugins import Plugins
+from volmgr.volume_type import Origin
 from volmgr.reconciler import Reconciler
 from volmgr.reconstruct import reconstruct
 from volmgr.report.events import EventLog
