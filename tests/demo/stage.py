@@ -128,15 +128,16 @@ class Stage:
             raise Failed(f"this does not hold: {claim}")
 
     def _popen(self, argv: Sequence[str | Path], **environment: str) -> subprocess.Popen[str]:
-        child = subprocess.Popen(
-            argv,
-            cwd=self.top,
-            env={**self._environment, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=self._log_path.open("a"),
-            text=True,
-        )
+        with self._log_path.open("a") as log:
+            child = subprocess.Popen(
+                argv,
+                cwd=self.top,
+                env={**self._environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
         self._children.append(child)
         return child
 

@@ -1,0 +1,108 @@
+"""Packages come and go under a daemon with mounted Pods."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.root.reload.conftest import Node
+
+MEMORY: dict[str, object] = {"emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
+HELLO: dict[str, object] = {"note": {"text": "hello"}}
+
+
+def test_a_type_is_installed_and_nothing_else_notices(node: Node) -> None:
+    node.put("old", MEMORY)
+    node.tell("wait", "old")
+    before = node.mount_ids()
+    assert before
+    node.put("noted", HELLO)
+    waiting = subprocess.Popen(
+        node.argv("wait", "noted", "--timeout", "60s"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    until_connected(waiting.pid)
+
+    node.publish_note()
+    assert "example.com/note" in node.tell("plugins", "reload")
+
+    _, problem = waiting.communicate(timeout=60)
+    assert waiting.returncode == 0, problem
+    assert (node.volume("noted", "example.com/note") / "note").read_text() == "hello"
+    assert node.daemon.poll() is None
+    assert before.items() <= node.mount_ids().items()
+
+
+def test_the_daemon_keeps_its_root_over_a_reload(node: Node) -> None:
+    node.tell("plugins", "reload")
+
+    second = subprocess.run(node.command(), capture_output=True, text=True, timeout=30, check=False)
+
+    assert second.returncode == 1
+    assert f"PID {node.daemon.pid}" in second.stderr
+
+
+def test_a_broken_package_is_refused_and_the_old_set_goes_on(node: Node) -> None:
+    node.publish("volmgr-rotten", "raise ImportError('worm-eaten')", 'rotten = "volmgr_rotten:Rotten"')
+
+    refused = node.run("plugins", "reload")
+
+    assert refused.returncode == 1
+    assert "volmgr-rotten" in refused.stderr
+    assert "worm-eaten" in refused.stderr
+    assert "the old one goes on" in refused.stderr
+    node.put("late", MEMORY)
+    node.tell("wait", "late")
+    node.venv.uninstall("volmgr-rotten")
+    node.tell("plugins", "reload")
+
+
+def test_a_removed_type_leaves_its_volumes_and_takes_them_down_when_it_returns(node: Node) -> None:
+    node.publish_note()
+    node.tell("plugins", "reload")
+    node.put("noted", HELLO)
+    node.tell("wait", "noted")
+    before = node.mount_ids()
+
+    node.venv.uninstall("volmgr-note")
+    node.tell("plugins", "reload")
+    assert node.mount_ids() == before
+    assert "example.com/note" in node.tell("why", "noted")
+
+    node.remove("noted")
+    stuck = node.run("wait", "noted", "--for", "unmounted", "--timeout", "3s")
+    assert stuck.returncode == 1
+    assert "example.com/note" in stuck.stderr
+    assert "example.com/note" in node.tell("why", "noted")
+    orphans = node.tell("orphans")
+    assert "uid-noted" in orphans
+    assert "example.com/note" in orphans
+    assert node.mount_ids() == before
+
+    node.publish_note()
+    node.tell("plugins", "reload")
+    node.tell("wait", "noted", "--for", "unmounted")
+    assert node.mount_ids() == {}
+    assert not (node.root / "pods" / "uid-noted").exists()
+
+
+def until_connected(pid: int) -> None:
+    """Return when a process has opened a socket."""
+    end = time.monotonic() + 30
+    descriptors = Path(f"/proc/{pid}/fd")
+    while not any(link.startswith("socket:") for link in links(descriptors)):
+        assert time.monotonic() < end, "the client never connected"
+        time.sleep(0.005)
+
+
+def links(directory: Path) -> list[str]:
+    found: list[str] = []
+    for entry in directory.iterdir():
+        try:
+            found.append(os.readlink(entry))
+        except FileNotFoundError:
+            continue  # closed meanwhile
+    return found
