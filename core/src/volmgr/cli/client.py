@@ -124,21 +124,32 @@ class Client:
                 self._reconnect(deadline)
 
     def follow(self, after: int = 0) -> Iterator[bytes]:
-        """Give events as lines of JSON, over restarts of the daemon, until it ends; raises Unreachable."""
-        instance = ""
+        """Give events as lines of JSON, over reloads and restarts, until the daemon ends; raises Unreachable.
+
+        A stream that ends in order is either the last one, or that of a daemon that executes itself anew: then the
+        socket still listens, and another execution answers on it.
+        """
+        instance, ended = "", False
         self._connect()
         while True:
             try:
-                instance = self._start_stream(after, instance)
+                now = self._start_stream(after, instance)
+                if ended and now == instance:
+                    return
+                instance, ended = now, False
                 for line in self._chunked_lines():
                     after = _number(line)
                     yield line
+                ended = True
             except OSError:
-                self.close()
-                self._reconnect(time.monotonic() + RESTART)
-            else:
-                self.close()
-                return
+                pass  # it was cut off
+            self.close()
+            try:
+                self._reconnect(time.monotonic() + (0 if ended else RESTART))
+            except Unreachable:
+                if ended:
+                    return
+                raise
 
     def _start_stream(self, after: int, instance: str) -> str:
         """Ask for events to come, and give the name of this execution of the daemon: another one counts anew."""

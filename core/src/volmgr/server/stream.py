@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from volmgr.server.engine import Engine
 
 JSON_LINES = "application/jsonl"
-INSTANCE = os.urandom(8).hex()
-"""Differs with each execution of the daemon: a client that comes back with another one starts at event 0."""
+_EXECUTION = os.urandom(8).hex()
 HANGUP_CHECK = 30.0
 """Seconds between two looks at whether a client that follows is still there; nobody follows: no look."""
 
@@ -48,7 +47,7 @@ class EventStream:
 
     def send(self, connection: socket.socket) -> None:
         """Send events until there are no more; raises OSError when the client has gone."""
-        connection.sendall(messages.stream_head(JSON_LINES, f"Volmgr-Instance: {INSTANCE}\r\n"))
+        connection.sendall(messages.stream_head(JSON_LINES, f"Volmgr-Instance: {instance(self.events)}\r\n"))
         after = self.after
         while True:
             found = self.events.wait_after(after, HANGUP_CHECK)
@@ -68,11 +67,16 @@ def follow_events(engine: Engine, request: Request, argument: str) -> bytes | Ev
     text = request.query.get("after", "0")
     if not (text.isascii() and text.isdigit()):
         raise HttpError(400, f"after={text[:20]!r} is no number of an event")
-    known = request.query.get("instance", INSTANCE) == INSTANCE
-    after = int(text[:20]) if known else 0
+    here = instance(engine.events)
+    after = int(text[:20]) if request.query.get("instance", here) == here else 0
     if request.query.get("follow", "false") in {"true", "1", ""}:
         return EventStream(engine.events, after)
     return messages.reply(200, _lines(engine.events.after(after)), JSON_LINES)
+
+
+def instance(events: EventLog) -> str:
+    """Name a log in this execution of the daemon: a client that comes back with another name starts at event 0."""
+    return f"{_EXECUTION}-{id(events):x}"
 
 
 def _lines(events: tuple[Event, ...]) -> bytes:
