@@ -129,10 +129,29 @@ class _PersistentVolume:
     spec: _PersistentVolumeSpec
 
 
+_PV_OWN = frozenset(
+    {
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "mountOptions",
+        "nodeAffinity",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeAttributesClassName",
+        "volumeMode",
+    }
+)
+"""The fields of a PersistentVolume's spec that name no volume type."""
+
+
 def _persistent_volume(document: _Document, how: _How) -> PersistentVolume:
     wire = load(_PersistentVolume, document, unknown=how.unknown)
     fields = cast("dict[str, object]", document["spec"])
     sources = [name for name in fields if fields[name] is not None and (name in PV_FIELDS or how.types.known(name))]
+    if not sources and how.unknown is Unknown.ALLOW:
+        sources = [name for name in fields if name not in _PV_OWN and isinstance(fields[name], Mapping)]
+        sources = sources[:1]  # an accepted one whose type was known once
     if len(sources) != 1:
         found = f"has the sources {' and '.join(sources)}" if sources else "names no volume type"
         near = _meant(fields, PV_FIELDS)
@@ -157,8 +176,7 @@ def _persistent_volume(document: _Document, how: _How) -> PersistentVolume:
 
 def _meant(fields: Mapping[str, object], known: frozenset[str]) -> str:
     """Name the known source that an unknown field was probably meant to be."""
-    wire = {"capacity", "accessModes", "volumeMode", "mountOptions", "claimRef", "storageClassName"}
-    for name in fields.keys() - wire:
+    for name in fields.keys() - _PV_OWN:
         near = difflib.get_close_matches(name, known, n=1)
         if near and near[0] != name:
             return f"{name}: did you mean {near[0]}?"
