@@ -9,10 +9,11 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from volmgr import __version__, logs, reload, root
 from volmgr.admission import Admission
@@ -23,8 +24,9 @@ from volmgr.holds import Holds
 from volmgr.host.local import local_host
 from volmgr.host.watch import MountWatch
 from volmgr.loop import Loop
-from volmgr.messages import Ask, HoldGone, HoldTaken, Message, Reconstructed
+from volmgr.messages import Ask, DriverAppeared, DriverVanished, HoldGone, HoldTaken, Message, Reconstructed
 from volmgr.model.meta import ObjectRef
+from volmgr.plugin import VolumePlugin
 from volmgr.plugins import load as load_plugins
 from volmgr.reconciler import Reconciler
 from volmgr.reconstruct import reconstruct
@@ -33,7 +35,9 @@ from volmgr.report.world import Hold, World
 from volmgr.server.api import ApiServer
 from volmgr.server.listen import listen
 from volmgr.service import Service
+from volmgr.sources.further import FurtherSource
 from volmgr.sources.registry import Registry
+from volmgr.volume_type import Origin
 from volmgr.workers import Workers
 
 if TYPE_CHECKING:
@@ -76,6 +80,22 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Drivers:
+    """Where one package says which of its drivers there are; implements `volmgr.plugin.Drivers`."""
+
+    def __init__(self, post: Callable[[Message], None], origin: Origin) -> None:
+        self._post = post
+        self._origin = origin
+
+    def register(self, plugin: VolumePlugin[Any]) -> None:
+        """Add a driver, or replace the one of that name."""
+        self._post(DriverAppeared(plugin, self._origin))
+
+    def retire(self, name: str) -> None:
+        """Say that a driver has vanished."""
+        self._post(DriverVanished(name))
+
+
 class Daemon:
     """Everything that makes a daemon, wired."""
 
@@ -111,6 +131,9 @@ class Daemon:
         )
         self.server = ApiServer(self.service, self.listener, frozenset({os.geteuid()}))
         self.mounts = MountWatch()
+        self.services = self.world.plugins.services(self._drivers, self._offers, self.host)
+        if self.directory is not None:
+            self.services.append(self.directory)
         self._announced = False
 
     def _outside(self) -> Outside:
@@ -145,6 +168,13 @@ class Daemon:
         self.registry.retain(refs)
         return Ask(lambda: None)
 
+    def _drivers(self, origin: Origin) -> _Drivers:
+        return _Drivers(self.reconciler.post, origin)
+
+    def _offers(self, name: str) -> FurtherSource:
+        self.world.sources[name] = "not read yet"
+        return FurtherSource(name, self.registry, self.world.plugins)
+
     def _directory(self, arguments: argparse.Namespace) -> DirectorySource | None:
         if arguments.manifests is None:
             return None
@@ -166,23 +196,22 @@ class Daemon:
             signal.signal(number, self._stop)
         self.world.sources["api"] = "its records are not read yet"
         if self.directory is not None:
-            self.world.sources["directory"] = "not read yet"
+            self.world.sources[self.directory.name] = "not read yet"
         self.reconciler.set_read_only(read_only=root.is_foreign(self.host))
         self.registry.start()
         for hold in self.holds.load():
             self.reconciler.post(HoldTaken(hold))
         self.registry.state("api", ready=True)
-        if self.directory is not None:
-            self.directory.start()
         self.workers.submit(self._resume_discards)
         self.workers.submit(lambda: Reconstructed(reconstruct(self.host, self.world.plugins)))
+        for service in self.services:
+            service.start()
         self.loop.watch(self.server, self.server.accept_ready)
         self.loop.watch(self.mounts, self._mounts_changed)
         self.loop.run(self._step, self.reconciler.timers)
         self.world.events.close()
         self.server.close()
-        if self.directory is not None:
-            self.directory.stop()
+        self._stop_services()
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         self.loop.stop()
@@ -235,9 +264,12 @@ class Daemon:
     def _begin_reload(self) -> None:
         self.reconciler.stop_admitting(self._execute_anew)
 
+    def _stop_services(self) -> None:
+        for service in self.services:
+            service.stop()
+
     def _execute_anew(self) -> None:
-        if self.directory is not None:
-            self.directory.stop()
+        self._stop_services()
         self.world.events.close()
         reload.execute(self.lock, self.listener.fileno())
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from volmgr.host.interface import Host
     from volmgr.plugin import (
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Detached,
         DeviceMounted,
         DeviceUnmounted,
+        Drivers,
         Expand,
         Expanded,
         Found,
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
         Mount,
         MountDevice,
         Mounted,
+        Offers,
         Reconstructed,
+        Service,
         Unmount,
         UnmountDevice,
         Unmounted,
@@ -46,6 +49,14 @@ class Registration:
     @hookspec
     def volmgr_volume_plugins(self) -> Iterable[type[VolumePlugin[Any]]]:  # type: ignore[empty-body]
         """Give the volume types of a package that names a module as its entry point; once, at start."""
+
+    @hookspec
+    def volmgr_driver_watchers(self, drivers: Drivers, host: Host) -> Iterable[Service]:  # type: ignore[empty-body]
+        """Give what watches for drivers that come and go (flex, CSI); once, at start. One that fails is broken."""
+
+    @hookspec
+    def volmgr_sources(self, offers: Callable[[str], Offers], host: Host) -> Service | None:
+        """Give a further source of manifests, once, at start; `offers(name)` is where it speaks under its name."""
 
     @hookspec
     def volmgr_holds(self, pod_uid: str) -> str | None:

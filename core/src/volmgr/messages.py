@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from volmgr.actual import ActualVolume
 from volmgr.executor import Result
 from volmgr.model.objects import Node
 from volmgr.operations import Operation
+from volmgr.plugin import VolumePlugin
 from volmgr.report.world import Hold
 from volmgr.sources.changes import Complaints, ObjectChanged, ObjectLeft, PodAccepted, PodLeft, SourceState
 from volmgr.tidy import Tidied
+from volmgr.volume_type import Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,21 @@ class NodeStatusRead:
     node: Node
 
 
+@dataclass(frozen=True, slots=True)
+class DriverAppeared:
+    """A driver of a type whose drivers come and go is there, new or changed."""
+
+    plugin: VolumePlugin[Any]
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class DriverVanished:
+    """A driver is gone; its type is retired."""
+
+    name: str
+
+
 Message = (
     PodAccepted
     | PodLeft
@@ -104,5 +122,7 @@ Message = (
     | HoldGone
     | HoldersAsked
     | NodeStatusRead
+    | DriverAppeared
+    | DriverVanished
     | Tidied
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.model.names import source_key
 from volmgr.model.pod import Pod, PodVolume
-from volmgr.model.volume import Attachable, Facets, Presence
+from volmgr.model.volume import Attachable, Presence
 from volmgr.operations import Operation, Verb
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _makings(desired: DesiredVolume, actual: ActualVolume | None, readiness: Rea
         for uid, mount in sorted(desired.mounts.items())
         if (reason := _mount_reason(desired, mount, actual)) and not _hindrance(desired, mount, actual, readiness)
     ]
-    first = _volume_step(desired, actual, readiness, needed=bool(waiting))
+    first = _volume_step(desired, actual, readiness, needed=bool(waiting) or _doubted(desired, actual))
     if first is not None:
         yield first
         return
@@ -153,13 +153,16 @@ def _volume_step(
             return Operation(verb, desired.name, "", f"attachment: {attached.value}")
         if actual is not None and not actual.device_ready:
             return Operation(Verb.WAIT_FOR_ATTACH, desired.name, "", "its device must be there")
-    if _has_device(facets) and device is not Presence.YES:
+    if facets.device and device is not Presence.YES:
         return Operation(Verb.MOUNT_DEVICE, desired.name, "", f"device mount: {device.value}")
     return None
 
 
-def _has_device(facets: Facets) -> bool:
-    return facets.device
+def _doubted(desired: DesiredVolume, actual: ActualVolume | None) -> bool:
+    """Say whether a device mount that some Pod uses may have vanished: the Pod's own mount does not show that."""
+    if actual is None or actual.device is not Presence.UNCERTAIN:
+        return False
+    return any(uid in actual.mounts and not mount.keep_only for uid, mount in desired.mounts.items())
 
 
 def _mount_reason(desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume | None) -> str:
@@ -184,6 +187,8 @@ def _hindrance(desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume
         return "waits for " + ", ".join(str(ref) for ref in mount.missing)
     if mount.spec.access_modes == RWOP and actual is not None and any(uid != mount.pod.uid for uid in actual.mounts):
         return "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
+    if actual is not None and actual.device is not Presence.NO and _label_conflicts(desired, actual):
+        return f"its device is mounted with the SELinux label {actual.device_label}"
     if not desired.facets.attach or not readiness.controller_attach:
         return ""
     if actual is not None and actual.attached is Presence.YES:
@@ -207,9 +212,7 @@ def _cleanup(desired: DesiredVolume | None, actual: ActualVolume, readiness: Rea
         return
     if actual.device is not Presence.NO:
         yield Operation(Verb.UNMOUNT_DEVICE, actual.name, "", "no Pod uses it any more")
-    elif actual.attached is not Presence.NO and actual.attachable is not Attachable.UNKNOWN:
-        if actual.attachable is Attachable.NO:
-            return
+    elif desired is None and actual.attached is not Presence.NO and actual.attachable is Attachable.YES:
         if not readiness.controller_attach:
             yield Operation(Verb.DETACH, actual.name, "", "no Pod uses it any more")
 

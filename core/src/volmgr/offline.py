@@ -102,10 +102,19 @@ def _read(manifests: Path, host: Host, registry: Registry, reconciler: Reconcile
     if problem:
         return problem
     deadlines = Deadlines()
-    folder = Folder("directory", path, registry, reconciler.world.plugins, deadlines, removal_settle=0.0, relook=0.0)
+    folder = Folder(
+        "directory",
+        path,
+        registry,
+        reconciler.world.plugins,
+        deadlines,
+        removal_settle=0.0,
+        relook=0.0,
+        record_retry=0.0,
+    )
     folder.resolved = resolved
     folder.scan()
-    folder.look(lambda: None)
+    folder.look(lambda: None, lambda: None)
     for action in tuple(deadlines.due(float("inf"))):
         action()
     return ""

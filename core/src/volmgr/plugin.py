@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import pluggy
 
@@ -43,6 +42,28 @@ from volmgr.model.objects import (
 from volmgr.model.pod import Container, Pod, PodSpec, ResourceRequirements
 from volmgr.model.quantity import Quantity
 from volmgr.model.volume import Applies, Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
+from volmgr.requests import (
+    Attach,
+    Attached,
+    Detach,
+    Detached,
+    DeviceMounted,
+    DeviceUnmounted,
+    Expand,
+    Expanded,
+    Found,
+    Measure,
+    Measured,
+    Mount,
+    MountDevice,
+    Mounted,
+    Objects,
+    Reconstructed,
+    Unmount,
+    UnmountDevice,
+    Unmounted,
+    WaitForAttach,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,6 +85,7 @@ __all__ = [
     "DeviceMountable",
     "DeviceMounted",
     "DeviceUnmounted",
+    "Drivers",
     "Expand",
     "Expandable",
     "Expanded",
@@ -87,6 +109,7 @@ __all__ = [
     "ObjectMeta",
     "ObjectRef",
     "Objects",
+    "Offers",
     "OperationError",
     "PersistentVolume",
     "PersistentVolumeClaim",
@@ -98,6 +121,7 @@ __all__ = [
     "Reference",
     "ResourceRequirements",
     "Secret",
+    "Service",
     "ServiceAccount",
     "SpecError",
     "StorageClass",
@@ -142,224 +166,6 @@ class Handles:
     driver: str | None = None
     where: Where = Where.BOTH
     source: type[Any] | None = None
-
-
-Objects = Mapping[ObjectRef, Object]
-"""The objects a volume refers to, as far as they exist."""
-
-_NO_OBJECTS: Objects = MappingProxyType({})
-
-
-def _never() -> bool:
-    return False
-
-
-def _silent(_text: str) -> None:
-    return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
-    """What every request carries: `deadline` (seconds on the host's clock), `cancelled()` and `progress(text)`."""
-
-    deadline: float = float("inf")
-    cancelled: Callable[[], bool] = field(default=_never, repr=False, compare=False)
-    progress: Callable[[str], None] = field(default=_silent, repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attach(_Request, Generic[S]):
-    """Make a volume's storage reachable from this node."""
-
-    spec: VolumeSpec[S]
-    volume: str
-    node_name: str = ""
-    objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitForAttach(_Request, Generic[S]):
-    """Wait until the device of an attached volume is there; `device_path` is what attaching said."""
-
-    spec: VolumeSpec[S]
-    volume: str
-    device_path: str = ""
-    objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detach(_Request):
-    """Give a volume's storage back; only names are known, since the daemon may have restarted."""
-
-    volume: str
-    device_path: str = ""
-    node_name: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MountDevice(_Request, Generic[S]):
-    """Mount a volume once per node (`mode` FILESYSTEM) or set its device up (BLOCK)."""
-
-    spec: VolumeSpec[S]
-    volume: str
-    device_path: str
-    target: Path
-    """Where to mount: the global mount directory (`device_target` of the class), or the block map directory."""
-    mode: VolumeMode = VolumeMode.FILESYSTEM
-    options: tuple[str, ...] = ()
-    fs_group: int | None = None
-    selinux_label: str = ""
-    objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnmountDevice(_Request):
-    """Undo MountDevice; only names and paths are known."""
-
-    volume: str
-    device_path: str
-    target: Path
-    mode: VolumeMode = VolumeMode.FILESYSTEM
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mount(_Request, Generic[S]):
-    """Make a volume ready for one Pod at `target` (for BLOCK: say which device it is)."""
-
-    spec: VolumeSpec[S]
-    volume: str
-    pod: Pod
-    target: Path
-    mode: VolumeMode = VolumeMode.FILESYSTEM
-    device_path: str = ""
-    device_target: Path | None = None
-    options: tuple[str, ...] = ()
-    read_only: bool = False
-    fs_user: int | None = None
-    fs_group: int | None = None
-    fs_group_policy: str = "Always"
-    selinux_label: str = ""
-    size_limit: int = 0
-    """Bytes; 0 is no limit. The smallest limit that the Pod and the volume set on local storage."""
-    memory_limit: int = 0
-    """Bytes; 0 is no limit. The smallest of the Pod's memory limit and the node's allocatable memory."""
-    remount: bool = False
-    reconstructed: bool = False
-    node: Node | None = None
-    objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unmount(_Request):
-    """Undo Mount for one Pod; only names and paths are known."""
-
-    volume: str
-    pod_uid: str
-    spec_name: str
-    target: Path
-    mode: VolumeMode = VolumeMode.FILESYSTEM
-    device_path: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expand(_Request, Generic[S]):
-    """Let a mounted volume use a larger size; sizes in bytes."""
-
-    spec: VolumeSpec[S]
-    volume: str
-    device_path: str
-    device_target: Path | None
-    target: Path | None
-    mode: VolumeMode
-    old_size: int
-    new_size: int
-    objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found(_Request):
-    """A volume's directory (or block link) found on disk at start, with what our own record says, if any."""
-
-    pod_uid: str
-    plugin: str
-    spec_name: str
-    path: Path
-    mode: VolumeMode = VolumeMode.FILESYSTEM
-    record: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure(_Request):
-    """Say how much one Pod's volume uses."""
-
-    volume: str
-    pod_uid: str
-    path: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attached:
-    """The storage is reachable, by `device_path` if it has one."""
-
-    device_path: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detached:
-    """The storage is given back."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceMounted:
-    """The volume is mounted (or its device set up) on the node."""
-
-    device_path: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceUnmounted:
-    """The node's mount of the volume is gone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mounted:
-    """The volume is ready for the Pod; `path` is where, if not at the request's target; `device_path` for BLOCK."""
-
-    path: Path | None = None
-    device_path: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unmounted:
-    """The Pod's volume is gone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expanded:
-    """The volume has `size` bytes now."""
-
-    size: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reconstructed(Generic[S]):
-    """What a directory on disk says of its volume; `spec.reconstructed` is set by the core."""
-
-    spec: VolumeSpec[S]
-    device_path: str = ""
-    selinux_label: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Bytes and inodes of a volume."""
-
-    capacity: int
-    available: int
-    used: int
-    inodes: int = 0
-    inodes_free: int = 0
-    inodes_used: int = 0
 
 
 class VolumePlugin(Generic[S]):
@@ -481,6 +287,51 @@ class Measurable:
     def measure(self, request: Measure, host: Host) -> Measured:
         """Measure one Pod's volume."""
         raise NotImplementedError
+
+
+class Drivers(Protocol):
+    """Where a watcher of drivers says which there are; from any thread."""
+
+    def register(self, plugin: VolumePlugin[Any]) -> None:
+        """Add a driver as a volume type of its own, or replace the one of that name."""
+        ...
+
+    def retire(self, name: str) -> None:
+        """Say that a driver has vanished: nothing new is mounted by it, its unmounts are still served."""
+        ...
+
+
+class Offers(Protocol):
+    """Where a source of manifests says what it has; from any thread, each call is durable when it returns."""
+
+    def offer(self, origin: str, identity: str, manifest: bytes) -> None:
+        """Say what one origin (a file, an address) holds now, in place of what it said before.
+
+        `identity` changes whenever the content may have; the objects' revisions are made of it.
+        """
+        ...
+
+    def withdraw(self, origin: str) -> None:
+        """Say that an origin is gone: its Pods leave."""
+        ...
+
+    def state(self, *, ready: bool, problem: str = "") -> None:
+        """Say whether everything was read once; nothing is unmounted anywhere before that."""
+        ...
+
+
+class Service(Protocol):
+    """A watcher of drivers or a source: started once the daemon runs, stopped at its end or before a reload."""
+
+    name: str
+
+    def start(self) -> None:
+        """Begin, on a thread of its own; must not block."""
+        ...
+
+    def stop(self) -> None:
+        """End, and give back threads and descriptors."""
+        ...
 
 
 OPERATIONS = (

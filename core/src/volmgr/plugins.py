@@ -13,7 +13,7 @@ import traceback
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from stevedore.extension import Extension, ExtensionManager
 
@@ -24,6 +24,9 @@ from volmgr.volume_type import HOOKS, HookManager, Origin, VolumeType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from volmgr.host.interface import Host
+    from volmgr.plugin import Drivers, Offers, Service
 
 log = logging.getLogger("volmgr.plugins")
 
@@ -138,6 +141,33 @@ class Plugins:
                     claims = owner.claims if isinstance(owner, _Conflict) else (owner,)
                     self._owners[key] = _Conflict((*claims, volume_type))
 
+    def replace_driver(self, plugin: VolumePlugin[Any], origin: Origin) -> None:
+        """Register a driver's plugin object, in place of one of the same name and origin; raises PluginError."""
+        old = self.types.get(plugin.name)
+        if old is not None and old.origin == origin:
+            self._disown(self.types.pop(plugin.name))
+        self.add(plugin, origin)
+
+    def retire(self, name: str) -> None:
+        """Let a type serve nothing new: its driver has vanished."""
+        volume_type = self.types.get(name)
+        if volume_type is not None:
+            volume_type.retired = True
+            self._disown(volume_type)
+
+    def services(
+        self, drivers: Callable[[Origin], Drivers], offers: Callable[[str], Offers], host: Host
+    ) -> list[Service]:
+        """Ask each package for its watchers of drivers and its sources; one that fails is broken."""
+        found: list[Service] = []
+        for module, origin in self.modules:
+            others = [other for other, _ in self.modules if other is not module]
+            hook = self.registration.subset_hook_caller
+            watchers = partial(hook("volmgr_driver_watchers", others), drivers=drivers(origin), host=host)
+            sources = partial(hook("volmgr_sources", others), offers=offers, host=host)
+            _isolate(self, origin, partial(_collect, found, watchers, sources))
+        return found
+
     def _disown(self, volume_type: VolumeType) -> None:
         for key, owner in list(self._owners.items()):
             if owner is volume_type:
@@ -218,7 +248,7 @@ def load(points: Iterable[importlib.metadata.EntryPoint] | None = None) -> Plugi
     found: list[tuple[Any, Origin]] = []
     for extension in loader.extensions:
         origin = _origin(extension.entry_point)
-        target = extension.plugin
+        target: object = extension.plugin
         if isinstance(target, ModuleType):
             _isolate(plugins, origin, partial(_take_module, plugins, target, origin, found))
         else:
@@ -236,10 +266,17 @@ def _isolate(plugins: Plugins, origin: Origin, step: Callable[[], object]) -> No
         plugins.broken.append(Broken(origin, f"{type(error).__name__}: {error}", text))
 
 
+def _collect(
+    found: list[Service], watchers: Callable[[], list[Iterable[Service]]], sources: Callable[[], list[Service]]
+) -> None:
+    found.extend(service for answer in watchers() for service in answer)
+    found.extend(sources())
+
+
 def _add_class(plugins: Plugins, target: object, origin: Origin) -> None:
     if not (inspect.isclass(target) and issubclass(target, VolumePlugin)):
         raise PluginError(f"{target!r} is neither a VolumePlugin subclass nor a module; see docs/plugins/tutorial.md")
-    plugins.add(cast("VolumePlugin[Any]", target()), origin)
+    plugins.add(target(), origin)
 
 
 def _take_module(plugins: Plugins, module: ModuleType, origin: Origin, found: list[tuple[Any, Origin]]) -> None:

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from volmgr.departures import Departures
 from volmgr.desk import Desk, Outside
+from volmgr.errors import PluginError
 from volmgr.executor import Result
 from volmgr.lookout import Lookout
 from volmgr.messages import (
     Ask,
+    DriverAppeared,
+    DriverVanished,
     HoldersAsked,
     HoldGone,
     HoldTaken,
@@ -110,6 +113,8 @@ class Reconciler:
             HoldGone: self._tenancy.drop_hold,
             HoldersAsked: self._tenancy.hear_holders,
             NodeStatusRead: self._read_node_status,
+            DriverAppeared: self._register_driver,
+            DriverVanished: self._retire_driver,
             Tidied: self._departures.settle,
         }
 
@@ -177,6 +182,22 @@ class Reconciler:
         for volume in tuple(self.world.actual):
             if volume.attachable is Attachable.UNKNOWN:
                 self._desk.put(volume.name, _resolved(volume, attached))
+        self._readiness_changed()
+
+    # --- drivers that come and go ---
+
+    def _register_driver(self, message: DriverAppeared) -> None:
+        try:
+            self.world.plugins.replace_driver(message.plugin, message.origin)
+        except PluginError as error:
+            self._desk.event(Severity.WARNING, "DriverRefused", str(error))
+        else:
+            self._desk.event(Severity.NORMAL, "DriverRegistered", f"{message.plugin.name} of {message.origin}")
+        self._readiness_changed()
+
+    def _retire_driver(self, message: DriverVanished) -> None:
+        self.world.plugins.retire(message.name)
+        self._desk.event(Severity.WARNING, "DriverVanished", f"{message.name}: unmounts are still served")
         self._readiness_changed()
 
     # --- what the daemon and its service ask ---

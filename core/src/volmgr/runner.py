@@ -83,6 +83,8 @@ class Runner:
         volume_type = world.plugins.types.get(plugin)
         if volume_type is None or self._must_wait(operation):
             return
+        if volume_type.retired and operation.verb.is_making:
+            return
         facets = desired.facets if desired else actual.facets if actual else None
         exclusive = desired.exclusive if desired else self._exclusive(actual)
         endpoint = desired.endpoint if desired else ""

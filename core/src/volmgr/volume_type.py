@@ -58,7 +58,7 @@ class HookManager(pluggy.PluginManager):
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:  # noqa: ANN401 - pluggy's own signature
         """Take `mount` of a volume plugin as the implementation of `volmgr_mount`; else look for the marker."""
         if not isinstance(plugin, VolumePlugin):
-            return super().parse_hookimpl_opts(plugin, name)
+            return super().parse_hookimpl_opts(cast("Any", plugin), name)
         if name not in OPERATIONS or not callable(getattr(plugin, name, None)):
             return None
         return {
@@ -139,6 +139,8 @@ class VolumeType:
         self.plugin = plugin
         self.origin = origin
         self.name = plugin.name
+        self.retired = False
+        """Its driver has vanished: only unmounts are served."""
         self._keeper = _Keeper()
         self._manager = HookManager("volmgr")
         self._manager.add_hookspecs(hookspecs.Operations)
