@@ -68,7 +68,8 @@ def test_every_option_is_written_as_its_field() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("30", 30), ("30s", 30), ("2m", 120), ("500ms", 0.5), ("1h2m3s", 3723), ("1.5s", 1.5), ("0", 0)]
+    ("text", "seconds"),
+    [("30", 30), ("30s", 30), ("2m", 120), ("500ms", 0.5), ("1h2m3s", 3723), ("1.5s", 1.5), ("0", 0)],
 )
 def test_durations_are_read(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import cast
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from volmgr.manifest import LIMIT, Item, Parsed, parse, recall
+from volmgr.model.meta import ObjectMeta
 from volmgr.model.names import default_uid
 from volmgr.model.objects import (
     ConfigMap,
@@ -56,19 +56,31 @@ def pod(**changes: object) -> dict[str, object]:
         },
     }
     for path, value in changes.items():
-        target: object = document
-        *parents, last = path.split("__")
-        for part in parents:
-            target = cast("list[object]", target)[int(part)] if part.isdigit() else cast("dict[str, object]", target)[part]
-        if last.isdigit():
-            cast("list[object]", target)[int(last)] = value
-        else:
-            cast("dict[str, object]", target)[last] = value
+        put(document, path.split("__"), value)
     return document
 
 
+def put(target: object, path: list[str], value: object) -> None:
+    if isinstance(target, list):
+        entries, index = cast("list[object]", target), int(path[0])
+        if len(path) == 1:
+            entries[index] = value
+        else:
+            put(entries[index], path[1:], value)
+    else:
+        members = cast("dict[str, object]", target)
+        if len(path) == 1:
+            members[path[0]] = value
+        else:
+            put(members[path[0]], path[1:], value)
+
+
 def read(*documents: object, types: Types | None = None) -> Parsed:
-    return parse(yaml.safe_dump_all(documents).encode(), "web.yaml", types)
+    return parse(b"\n---\n".join(map(dump, documents)), "web.yaml", types)
+
+
+def dump(document: object) -> bytes:
+    return json.dumps(document, indent=1).encode()
 
 
 def value(document: object) -> object:
@@ -97,7 +109,9 @@ def test_a_pod_is_read_whole() -> None:
                 "somethingNew": 1,
             },
             "spec": {
-                "initContainers": [{"name": "side", "restartPolicy": "Always", "resources": {"limits": {"memory": "1Mi"}}}],
+                "initContainers": [
+                    {"name": "side", "restartPolicy": "Always", "resources": {"limits": {"memory": "1Mi"}}}
+                ],
                 "containers": [
                     {
                         "name": "main",
@@ -144,96 +158,98 @@ def test_a_pod_without_uid_gets_the_one_of_its_name() -> None:
     assert found.uid == default_uid("default", "web")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"metadata__name": "a/b"}, "metadata.name: 'a/b' is no valid name"),
-        ({"metadata__name": ".."}, "metadata.name: '..' is no valid name"),
-        ({"metadata__name": "a b"}, "metadata.name: 'a b' is no valid name"),
-        ({"metadata__name": "a\nb"}, r"metadata.name: 'a\nb' is no valid name"),
-        ({"metadata__name": "a~b"}, "metadata.name: 'a~b' is no valid name"),
-        ({"metadata__name": "Web"}, "metadata.name: 'Web' is no valid name"),
-        ({"metadata__name": 5}, "metadata.name: the number 5 where text is needed"),
-        ({"metadata": {}}, "metadata.name: is missing"),
-        ({"metadata": None}, "metadata: is missing or no mapping"),
-        ({"metadata__namespace": "../x"}, "metadata.namespace: '../x' is no valid name"),
-        ({"metadata__uid": "../../etc"}, "metadata.uid: '../../etc' is no valid UID"),
-        ({"spec": None}, "spec: is missing"),
-        ({"spec__containers": []}, "spec.containers: is missing"),
-        ({"spec__containers__0__name": "A"}, "spec.containers[0].name: 'A' is no container name"),
-        ({"spec__volumes__0__name": "a/b"}, "spec.volumes[0].name: 'a/b' is no volume name"),
-        ({"spec__volumes__0__name": ".."}, "spec.volumes[0].name: '..' is no volume name"),
-        ({"spec__volumes__0__name": "a\0"}, r"spec.volumes[0].name: 'a\x00' is no volume name"),
-        ({"spec__volumes__0__name": 1}, "spec.volumes[0].name: 1 is no volume name"),
-        ({"spec__volumes__0": {"emptyDir": {}}}, "spec.volumes[0].name: is missing"),
-        ({"spec__volumes__0": "a"}, "spec.volumes[0]: the text 'a' where a volume is needed"),
-        ({"spec__volumes": {}}, "spec.volumes: a mapping where a list is needed"),
-        ({"spec__volumes__0__emptyDirr": {}}, "spec.volumes[0].emptyDirr: unknown field; did you mean emptyDir?"),
-        ({"spec__volumes__0__zzz": {}}, "spec.volumes[0].zzz: unknown field; install the package that serves it"),
-        ({"spec__volumes__0__hostPath": {"path": "/"}}, "spec.volumes[0]: has the sources emptyDir and hostPath"),
-        ({"spec__volumes__0__emptyDir": "x"}, "spec.volumes[0].emptyDir: the text 'x' where a mapping is needed"),
-        (
-            {"spec__volumes": [{"name": "a"}, {"name": "a", "emptyDir": {}}]},
-            "spec.volumes[1].name: 'a' is the name of spec.volumes[0] too",
-        ),
-        (
-            {"spec__volumes__0": {"name": "a", "persistentVolumeClaim": {"claim": "x"}}},
-            "spec.volumes[0].persistentVolumeClaim.claimName: is missing",
-        ),
-        ({"spec__volumes__0": {"name": "a", "nfs": {"server": "s"}}}, "spec.volumes[0].nfs.path: is missing"),
-        (
-            {"spec__volumes__0": {"name": "a", "nfs": {"server": "s", "path": "/", "readonly": True}}},
-            "spec.volumes[0].nfs.readonly: unknown field; did you mean readOnly?",
-        ),
-        (
-            {"spec__containers__0__volumeMounts__0__name": "b"},
-            "spec.containers[0].volumeMounts[0].name: spec.volumes has no 'b'; there are a",
-        ),
-        (
-            {"spec__containers__0__volumeDevices": [{"name": "b", "devicePath": "/dev/b"}]},
-            "spec.containers[0].volumeDevices[0].name: spec.volumes has no 'b'",
-        ),
-        (
-            {"spec__containers__0__volumeMounts__0__readOnly": "yes"},
-            "spec.containers[0].volumeMounts[0].readOnly: the text 'yes' where a boolean is needed",
-        ),
-        (
-            {"spec__containers__0__volumeMounts__0__mountpath": "/x"},
-            "spec.containers[0].volumeMounts[0].mountpath: unknown field; did you mean mountPath?",
-        ),
-        (
-            {"spec__containers__0__volumeMounts__0__subPath": "../x"},
-            "spec.containers[0].volumeMounts[0].subPath: '../x' leads out of the volume",
-        ),
-        (
-            {"spec__containers__0__volumeMounts__0__mountPropagation": "Both"},
-            "spec.containers[0].volumeMounts[0].mountPropagation: 'Both' is no choice here",
-        ),
-        (
-            {"spec__containers__0__volumeMounts": [{"name": "a", "mountPath": "/a"}, {"name": "a", "mountPath": "/a"}]},
-            "spec.containers[0].volumeMounts[1].mountPath: '/a' is the path of spec.containers[0].volumeMounts[0] too",
-        ),
-        ({"apiVersion": "v2"}, "apiVersion: 'v2' has no Pod; write apiVersion: v1"),
-        ({"kind": "pod"}, "kind: 'pod' is no kind; did you mean Pod?"),
-        ({"kind": "Pods"}, "kind: 'Pods' is no kind; did you mean Pod?"),
-        ({"kind": None}, "kind: is missing"),
-        ({"apiVersion": 1}, "apiVersion: the number 1 where text is needed"),
-    ],
-)
+WRONG: list[tuple[dict[str, object], str]] = [
+    ({"metadata__name": "a/b"}, "metadata.name: 'a/b' is no valid name"),
+    ({"metadata__name": ".."}, "metadata.name: '..' is no valid name"),
+    ({"metadata__name": "a b"}, "metadata.name: 'a b' is no valid name"),
+    ({"metadata__name": "a\nb"}, r"metadata.name: 'a\nb' is no valid name"),
+    ({"metadata__name": "a~b"}, "metadata.name: 'a~b' is no valid name"),
+    ({"metadata__name": "Web"}, "metadata.name: 'Web' is no valid name"),
+    ({"metadata__name": 5}, "metadata.name: the number 5 where text is needed"),
+    ({"metadata": {}}, "metadata.name: is missing"),
+    ({"metadata": None}, "metadata: is missing or no mapping"),
+    ({"metadata__namespace": "../x"}, "metadata.namespace: '../x' is no valid name"),
+    ({"metadata__uid": "../../etc"}, "metadata.uid: '../../etc' is no valid UID"),
+    ({"spec": None}, "spec: is missing"),
+    ({"spec__containers": []}, "spec.containers: is missing"),
+    ({"spec__containers__0__name": "A"}, "spec.containers[0].name: 'A' is no container name"),
+    ({"spec__volumes__0__name": "a/b"}, "spec.volumes[0].name: 'a/b' is no volume name"),
+    ({"spec__volumes__0__name": ".."}, "spec.volumes[0].name: '..' is no volume name"),
+    ({"spec__volumes__0__name": "a\0"}, r"spec.volumes[0].name: 'a\x00' is no volume name"),
+    ({"spec__volumes__0__name": 1}, "spec.volumes[0].name: 1 is no volume name"),
+    ({"spec__volumes__0": {"emptyDir": {}}}, "spec.volumes[0].name: is missing"),
+    ({"spec__volumes__0": "a"}, "spec.volumes[0]: the text 'a' where a volume is needed"),
+    ({"spec__volumes": {}}, "spec.volumes: a mapping where a list is needed"),
+    ({"spec__volumes__0__emptyDirr": {}}, "spec.volumes[0].emptyDirr: unknown field; did you mean emptyDir?"),
+    ({"spec__volumes__0__zzz": {}}, "spec.volumes[0].zzz: unknown field; install the package that serves it"),
+    ({"spec__volumes__0__hostPath": {"path": "/"}}, "spec.volumes[0]: has the sources emptyDir and hostPath"),
+    ({"spec__volumes__0__emptyDir": "x"}, "spec.volumes[0].emptyDir: the text 'x' where a mapping is needed"),
+    (
+        {"spec__volumes": [{"name": "a"}, {"name": "a", "emptyDir": {}}]},
+        "spec.volumes[1].name: 'a' is the name of spec.volumes[0] too",
+    ),
+    (
+        {"spec__volumes__0": {"name": "a", "persistentVolumeClaim": {"claim": "x"}}},
+        "spec.volumes[0].persistentVolumeClaim.claimName: is missing",
+    ),
+    ({"spec__volumes__0": {"name": "a", "nfs": {"server": "s"}}}, "spec.volumes[0].nfs.path: is missing"),
+    (
+        {"spec__volumes__0": {"name": "a", "nfs": {"server": "s", "path": "/", "readonly": True}}},
+        "spec.volumes[0].nfs.readonly: unknown field; did you mean readOnly?",
+    ),
+    (
+        {"spec__containers__0__volumeMounts__0__name": "b"},
+        "spec.containers[0].volumeMounts[0].name: spec.volumes has no 'b'; there are a",
+    ),
+    (
+        {"spec__containers__0__volumeDevices": [{"name": "b", "devicePath": "/dev/b"}]},
+        "spec.containers[0].volumeDevices[0].name: spec.volumes has no 'b'",
+    ),
+    (
+        {"spec__containers__0__volumeMounts__0__readOnly": "yes"},
+        "spec.containers[0].volumeMounts[0].readOnly: the text 'yes' where a boolean is needed",
+    ),
+    (
+        {"spec__containers__0__volumeMounts__0__mountpath": "/x"},
+        "spec.containers[0].volumeMounts[0].mountpath: unknown field; did you mean mountPath?",
+    ),
+    (
+        {"spec__containers__0__volumeMounts__0__subPath": "../x"},
+        "spec.containers[0].volumeMounts[0].subPath: '../x' leads out of the volume",
+    ),
+    (
+        {"spec__containers__0__volumeMounts__0__mountPropagation": "Both"},
+        "spec.containers[0].volumeMounts[0].mountPropagation: 'Both' is no choice here",
+    ),
+    (
+        {"spec__containers__0__volumeMounts": [{"name": "a", "mountPath": "/a"}, {"name": "a", "mountPath": "/a"}]},
+        "spec.containers[0].volumeMounts[1].mountPath: '/a' is the path of spec.containers[0].volumeMounts[0] too",
+    ),
+    ({"apiVersion": "v2"}, "apiVersion: 'v2' has no Pod; write apiVersion: v1"),
+    ({"kind": "pod"}, "kind: 'pod' is no kind; did you mean Pod?"),
+    ({"kind": "Pods"}, "kind: 'Pods' is no kind; did you mean Pod?"),
+    ({"kind": None}, "kind: is missing"),
+    ({"apiVersion": 1}, "apiVersion: the number 1 where text is needed"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), WRONG)
 def test_what_is_wrong_with_a_pod_is_named_and_the_pod_refused(changes: Mapping[str, object], message: str) -> None:
     parsed = parse(json.dumps(pod(**changes)).encode(), "web.json", Types())
     assert parsed.items == ()
-    assert f"web.json: document 1: {message}" in [str(error)[: len(f"web.json: document 1: {message}")] for error in parsed.errors]
+    assert f"web.json: document 1: {message}" in [
+        str(error)[: len(f"web.json: document 1: {message}")] for error in parsed.errors
+    ]
 
 
 def test_one_bad_document_never_stops_the_others() -> None:
     text = b"\n---\n".join(
         [
-            yaml.safe_dump(pod(metadata__name="one")).encode(),
+            dump(pod(metadata__name="one")),
             b"kind: [",
-            yaml.safe_dump(pod(metadata__name="two", spec__volumes__0__emptyDirr={})).encode(),
+            dump(pod(metadata__name="two", spec__volumes__0__emptyDirr={})),
             b"just text",
-            yaml.safe_dump(pod(metadata__name="three")).encode(),
+            dump(pod(metadata__name="three")),
         ]
     )
     parsed = parse(text, "web.yaml")
@@ -320,7 +336,7 @@ def test_storage_objects_are_read() -> None:
     [
         ({"capacity": {}}, "spec: names no volume type; write exactly one source"),
         ({"nfss": {}}, "spec: names no volume type; nfss: did you mean nfs?"),
-        ({"nfs": {}, "local": {}}, "spec: has the sources local and nfs"),
+        ({"nfs": {}, "local": {}}, "spec: has the sources nfs and local"),
         ({"nfs": {"server": "s", "path": "/", "x": 1}}, "spec.nfs.x: unknown field"),
         ({"local": {}, "volumeMode": "Raw"}, "spec.volumeMode: the text 'Raw' is no choice here"),
     ],
@@ -332,12 +348,20 @@ def test_what_is_wrong_with_a_persistent_volume_is_named(spec: object, message: 
 
 def test_configuration_and_cluster_objects_are_read() -> None:
     assert value(
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}, "binaryData": {"k": "AAE="}}
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "c"},
+            "data": {"a": "b"},
+            "binaryData": {"k": "AAE="},
+        }
     ) == ConfigMap(metadata=meta("c"), data={"a": "b"}, binary_data={"k": b"\0\1"})
     assert value({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s"}}) == ServiceAccount(
         metadata=meta("s")
     )
-    found = value({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "f"}, "provisioner": "p"})
+    found = value(
+        {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "f"}, "provisioner": "p"}
+    )
     assert isinstance(found, StorageClass)
     assert found.provisioner == "p"
     driver = value(
@@ -362,9 +386,7 @@ def test_configuration_and_cluster_objects_are_read() -> None:
     assert (node.allocatable, node.volumes_attached) == ({"memory": Quantity.parse("1Gi")}, ())
 
 
-def meta(name: str):  # noqa: ANN201 - ObjectMeta
-    from volmgr.model.meta import ObjectMeta
-
+def meta(name: str) -> ObjectMeta:
     return ObjectMeta(name=name)
 
 
@@ -438,18 +460,35 @@ def test_a_damaged_record_gives_nothing(raw: bytes) -> None:
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from("name metadata spec volumes containers volumeMounts emptyDir uid kind items data".split()),
-        inner,
-        max_size=4,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "name",
+                    "metadata",
+                    "spec",
+                    "volumes",
+                    "containers",
+                    "volumeMounts",
+                    "emptyDir",
+                    "uid",
+                    "kind",
+                    "items",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=10,
 )
 
 
 @given(
-    st.sampled_from(["Pod", "PersistentVolume", "PersistentVolumeClaim", "Secret", "ConfigMap", "Node", "List", "PodList"]),
+    st.sampled_from(
+        ["Pod", "PersistentVolume", "PersistentVolumeClaim", "Secret", "ConfigMap", "Node", "List", "PodList"]
+    ),
     st.dictionaries(st.sampled_from(["metadata", "spec", "status", "data", "stringData", "items"]), VALUES),
 )
 def test_any_object_is_read_or_refused_with_its_place(kind: str, fields: Mapping[str, object]) -> None:

@@ -138,7 +138,9 @@ def test_plain_scalars_agree_with_pyyaml_but_for_dates_and_base_60(text: str) ->
             assert value == theirs
 
 
-@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs", "Cc"])), st.integers() | st.booleans() | st.none()))
+@given(
+    st.dictionaries(st.text(st.characters(exclude_categories=["Cs", "Cc"])), st.integers() | st.booleans() | st.none())
+)
 def test_json_and_yaml_give_the_same(data: dict[str, object]) -> None:
     text = json.dumps(data)
     assert [each.data for each in documents(text.encode(), is_json=True)] == [data]

@@ -138,5 +138,5 @@ class Places(RuleBasedStateMachine):
             assert record["standing"] == ("leaving" if known.leaving else "present")
 
 
-Places.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
+Places.TestCase.settings = settings(max_examples=150, stateful_step_count=30)
 TestPlaces = Places.TestCase

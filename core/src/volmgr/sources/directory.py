@@ -36,9 +36,13 @@ CRASH_PAUSE = 5.0
 
 
 class DirectorySource:
-    """Watches one directory, flat; dot-files and names ending in `~` are ignored."""
+    """Watches one directory, flat; dot-files and names ending in `~` are ignored.
 
-    def __init__(
+    Seconds: `removal_settle` until a missing file counts as deleted, `rescan_interval` between looks at everything
+    where inotify is not to be had, `record_retry` until what could not be recorded (a full disk) is tried again.
+    """
+
+    def __init__(  # noqa: PLR0913 - options by name, with the defaults of the configuration
         self,
         name: str,
         path: Path,
@@ -48,6 +52,7 @@ class DirectorySource:
         *,
         removal_settle: float = 1.0,
         rescan_interval: float = 30.0,
+        record_retry: float = 5.0,
         open_watches: Callable[[], Watches] = Watches,
     ) -> None:
         self.name = name
@@ -65,6 +70,7 @@ class DirectorySource:
             self._deadlines,
             removal_settle=removal_settle,
             relook=rescan_interval,
+            record_retry=record_retry,
         )
         self._watches: Watches | None = None
         self._mounts = MountWatch()
@@ -118,8 +124,7 @@ class DirectorySource:
         if self._recheck:
             self._recheck = False
             self._stand()
-        if self._folder.look(self._collect) and not self._recheck:
-            self._watch()
+        self._folder.look(self._watch, self._collect)
         if self._recheck:
             return
         if self._folder.resolved is not None:

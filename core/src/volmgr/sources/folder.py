@@ -16,9 +16,6 @@ from volmgr.sources.registry import Registry
 
 _log = logging.getLogger(__name__)
 
-RECORD_RETRY = 5.0
-"""Seconds until what could not be recorded (a full disk) is tried again."""
-
 
 def is_ignored(name: str) -> bool:
     """Say whether a file is none of ours: dot-files (editors, `..data`) and backups."""
@@ -46,6 +43,7 @@ class Folder:
         *,
         removal_settle: float,
         relook: float,
+        record_retry: float,
     ) -> None:
         self._source = source
         self._directory = directory
@@ -54,6 +52,7 @@ class Folder:
         self._deadlines = deadlines
         self._removal_settle = removal_settle
         self._relook = relook
+        self._record_retry = record_retry
         self.resolved: str | None = None
         self._known: dict[str, str] = {}
         self._writing: set[str] = set()
@@ -101,28 +100,34 @@ class Folder:
         """Give the directories, besides the folder itself, where links of its files lead."""
         return {directory for directory, _name in self._dependents} - {self.resolved or ""}
 
-    def look(self, collect: Callable[[], None]) -> bool:
-        """Look at what is due; `collect` heeds what happened during a read. True when links changed."""
-        changed = False
+    def look(self, watch: Callable[[], None], collect: Callable[[], None]) -> None:
+        """Look at what is due. `watch` watches where links lead, `collect` heeds what happened during a read."""
         while self._due and self.resolved is not None:
-            name = next(iter(self._due))
-            settled = self._due.pop(name)
-            if not _is_text(name):
-                self._refuse_name(name)
-                continue
-            changed |= self._follow(name)
-            reading = read_manifest(f"{self.resolved}/{name}", self._known.get(name, ""), settled=settled)
-            if reading.seen is Seen.STABLE:
-                collect()
-                if name in self._writing:
-                    continue
-            self._take(name, reading)
-        return changed
+            due, self._due = self._due, {}
+            names = [name for name in due if self._is_readable_name(name)]
+            changed = [self._follow(name) for name in names]
+            if any(changed):
+                watch()  # before the read, so that no later change is missed
+            for name in names:
+                if name not in self._writing:
+                    self._read(name, collect, settled=due[name])
 
-    def _refuse_name(self, name: str) -> None:
+    def _read(self, name: str, collect: Callable[[], None], *, settled: bool) -> None:
+        reading = read_manifest(f"{self.resolved}/{name}", self._known.get(name, ""), settled=settled)
+        if reading.seen is Seen.STABLE:
+            collect()
+            if name in self._writing:
+                return
+        self._take(name, reading)
+
+    def _is_readable_name(self, name: str) -> bool:
+        if _is_text(name):
+            return True
         origin = self._origin(name.encode("utf-8", "backslashreplace").decode())
         error = ManifestError("its name is not UTF-8", file=origin, remedy="rename it")
-        self._registry.complain(self._source, origin, (error,) if os.path.lexists(f"{self.resolved}/{name}") else ())
+        here = os.path.lexists(f"{self.resolved}/{name}")
+        self._registry.complain(self._source, origin, (error,) if here else ())
+        return False
 
     def _origin(self, name: str) -> str:
         return f"{self._directory}/{name}"
@@ -210,7 +215,7 @@ class Folder:
 
     def retry_later(self) -> None:
         """Try again later to record what could not be."""
-        self._deadlines.set("record", time.monotonic() + RECORD_RETRY, self._retry)
+        self._deadlines.set("record", time.monotonic() + self._record_retry, self._retry)
 
     def _retry(self) -> None:
         if not self._registry.retry():
