@@ -274,9 +274,10 @@ def _collect(
 
 
 def _add_class(plugins: Plugins, target: object, origin: Origin) -> None:
+    cls: Any = target
     if not (inspect.isclass(target) and issubclass(target, VolumePlugin)):
         raise PluginError(f"{target!r} is neither a VolumePlugin subclass nor a module; see docs/plugins/tutorial.md")
-    plugins.add(target(), origin)
+    plugins.add(cls(), origin)
 
 
 def _take_module(plugins: Plugins, module: ModuleType, origin: Origin, found: list[tuple[Any, Origin]]) -> None:

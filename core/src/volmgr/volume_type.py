@@ -57,9 +57,10 @@ class HookManager(pluggy.PluginManager):
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:  # noqa: ANN401 - pluggy's own signature
         """Take `mount` of a volume plugin as the implementation of `volmgr_mount`; else look for the marker."""
+        given: Any = plugin
         if not isinstance(plugin, VolumePlugin):
-            return super().parse_hookimpl_opts(cast("Any", plugin), name)
-        if name not in OPERATIONS or not callable(getattr(plugin, name, None)):
+            return super().parse_hookimpl_opts(given, name)
+        if name not in OPERATIONS or not callable(getattr(given, name, None)):
             return None
         return {
             "wrapper": False,
