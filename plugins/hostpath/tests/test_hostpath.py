@@ -92,7 +92,7 @@ def test_an_empty_type_looks_at_nothing() -> None:
 
 
 def test_a_directory_is_created_with_its_parents() -> None:
-    host = FakeHost(umask=0o077)
+    host = FakeHost()
     for _ in range(2):
         volume("/srv/a/b", "DirectoryOrCreate").mount(host)
     assert host.tree("/srv/a") == {Path("/srv/a"): "directory 755 0:0", Path("/srv/a/b"): "directory 755 0:0"}

@@ -137,6 +137,8 @@ class FakeMounts:
             self.machine.unmount(mount, lazy=lazy)
 
     def unmount_below(self, path: Path) -> None:
+        with suppress(BusyError):  # what is mounted below keeps a mount busy
+            self.unmount(path)
         while entries := self.below(path):
             for entry in entries:
                 self.unmount(entry.target)
@@ -206,7 +208,8 @@ class FakeFiles:
         return made
 
     def _chmod(self, path: Path, mode: int, *, follow: bool = False) -> None:
-        if self.machine.find(path, follow=follow)[1].mode != mode:  # a mode that is right is right on a read-only disk
+        node = self.machine.find(path, follow=follow)[1]
+        if node.kind == "symlink" or node.mode != mode:  # a mode that is right is right on a read-only disk
             self.machine.chmod(path, mode, follow=follow)
 
     def _make_directory(self, path: Path, mode: int, parents_mode: int) -> bool:
@@ -323,11 +326,11 @@ class FakeFiles:
             self.machine.rmdir(path)
 
     def discard(self, path: Path) -> None:
-        self._refuse_links(path)
         self._refuse_mounts(path)
         place = self._look(path)
         if place is None:
             return
+        self._refuse_links(path)
         if not self.hold_trash and _is_small(place[1]):
             self.remove_tree(path)
             return

@@ -290,23 +290,23 @@ class Machine:
         node.content = content
 
     def unlink(self, path: Path | str) -> None:
-        """Remove a name that is no directory."""
+        """Remove a name that is no directory; EROFS comes before ENOENT, as in the kernel."""
         mount, parent, name = self.find_parent(path)
+        self._must_be_writable(mount)
         node = self._child(parent, name)
         if node.kind == "directory":
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        self._must_be_writable(mount)
         self._drop(mount, node)
 
     def rmdir(self, path: Path | str) -> None:
         """Remove an empty directory that nothing is mounted on."""
         mount, parent, name = self.find_parent(path)
+        self._must_be_writable(mount)
         node = self._child(parent, name)
         if node.kind != "directory":
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if node.children:
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
-        self._must_be_writable(mount)
         self._drop(mount, node)
 
     def _child(self, parent: Node, name: str) -> Node:
@@ -424,7 +424,8 @@ class Machine:
             size, shown = self._tmpfs_options(rest)
             if size and size < mount.disk.used:
                 raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-            mount.disk.size, mount.disk.options = size or mount.disk.size, shown or mount.disk.options
+            merged = {option.partition("=")[0]: option for option in (*mount.disk.options, *shown)}
+            mount.disk.size, mount.disk.options = size or mount.disk.size, tuple(merged.values())
         if "ro" in options or "rw" in options:
             mount.disk.read_only = "ro" in options
 
@@ -565,7 +566,9 @@ class Machine:
             if key == "size":
                 size = -(-_memory(value) // PAGE) * PAGE
                 shown.append(f"size={size >> 10}k")
-            elif key in {"mode", "uid", "gid", "nr_inodes", "huge"} or option == "noswap":
+            elif key == "mode":
+                shown.append(f"mode={int(value, 8):03o}")
+            elif key in {"uid", "gid", "nr_inodes", "huge"} or option == "noswap":
                 shown.append(option)
             else:
                 raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))

@@ -44,8 +44,14 @@ class RealHosts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for host in self._hosts:
-            host.mounts.unmount_below(host.paths.root)
+        self.clear()
+
+    def clear(self) -> None:
+        """Take away what is mounted below the roots given so far, which end here."""
+        while self._hosts:
+            host = self._hosts.pop()
+            for entry in host.mounts.below(host.paths.root):
+                host.mounts.unmount(entry.target, lazy=True)
             if isinstance(host.files, LocalFiles):
                 host.files.settle()
 

@@ -42,12 +42,14 @@ def real_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHosts]:
 
 
 @pytest.fixture
-def machine(request: pytest.FixtureRequest) -> Machine:
+def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     """Give fresh hosts of the chosen kind."""
     if request.config.getoption("--volmgr-host") == "real":
         hosts: RealHosts = request.getfixturevalue("real_hosts")
-        return hosts.fresh
-    return fake_machine
+        yield hosts.fresh
+        hosts.clear()
+    else:
+        yield fake_machine
 
 
 def fake_machine() -> tuple[Host, Path]:

@@ -1,0 +1,216 @@
+"""FakeHost: what it has beyond the host interface, which is compared with the kernel elsewhere."""
+
+from pathlib import Path
+
+import pytest
+
+from volmgr.host.interface import CommandResult
+from volmgr.plugin import BusyError, CommandError, OperationError, TransientError
+from volmgr.testing import FakeHost
+
+ROOT = Path("/var/lib/volmgr")
+PLACE = ROOT / "place"
+
+
+def test_it_begins_with_an_empty_root_and_no_mounts() -> None:
+    host = FakeHost(Path("/data/volmgr"))
+    assert host.tree("/data") == {Path("/data"): "directory 755 0:0", Path("/data/volmgr"): "directory 750 0:0"}
+    assert host.table == {}
+
+
+def test_the_table_reads_like_mount() -> None:
+    host = FakeHost()
+    host.mkdir(PLACE)
+    host.mkdir("/srv/data")
+    host.mounts.ensure_mounted(PLACE, "tmpfs", options=("size=64k", "nosuid"))
+    host.mkdir(PLACE / "bound")
+    host.mounts.ensure_bound(Path("/srv/data"), PLACE / "bound", options=("ro",))
+    assert host.table == {PLACE: "tmpfs nosuid,size=64k", PLACE / "bound": "ext4 /srv/data ro"}
+
+
+def test_a_mount_hides_what_is_below_it_until_it_is_gone() -> None:
+    host = FakeHost()
+    host.mkdir(PLACE)
+    host.put(PLACE / "below")
+    host.mounts.ensure_mounted(PLACE, "tmpfs")
+    host.put(PLACE / "above")
+    assert host.files.names(PLACE) == ("above",)
+    host.mounts.unmount(PLACE)
+    assert host.files.names(PLACE) == ("below",)
+
+
+def test_a_reboot_takes_mounts_and_memory_and_leaves_the_disk() -> None:
+    host = FakeHost()
+    before = host.kernel.boot_id
+    host.mkdir(PLACE)
+    host.put(ROOT / "kept", b"on disk")
+    host.mounts.ensure_mounted(PLACE, "tmpfs")
+    host.put(PLACE / "lost")
+    host.busy[PLACE] = ("1 (cat)",)
+    host.reboot()
+    assert host.table == {}
+    assert host.busy == {}
+    assert host.kernel.boot_id != before
+    assert host.files.names(ROOT) == ("kept", "place")
+    host.mounts.ensure_mounted(PLACE, "tmpfs")
+    assert host.files.names(PLACE) == ()
+
+
+def test_mount_ids_are_used_again_and_unique_ids_never() -> None:
+    host = FakeHost()
+    host.mkdir(PLACE)
+    seen: list[tuple[int, int | None]] = []
+    for _ in range(2):
+        host.mounts.ensure_mounted(PLACE, "tmpfs")
+        entry, identity = host.mounts.entry(PLACE), host.files.identity(PLACE)
+        assert entry is not None
+        assert identity is not None
+        seen.append((entry.mount_id, identity.mount))
+        host.mounts.unmount(PLACE)
+    assert seen[0][0] == seen[1][0]
+    assert seen[0][1] != seen[1][1]
+
+
+def test_a_bind_of_what_was_deleted_says_so() -> None:
+    host = FakeHost()
+    host.mkdir("/srv/data")
+    host.mkdir(PLACE)
+    host.mounts.ensure_bound(Path("/srv/data"), PLACE)
+    host.machine.rmdir("/srv/data")
+    entry = host.mounts.entry(PLACE)
+    assert entry is not None
+    assert (entry.root, entry.deleted) == ("/srv/data", True)
+
+
+def test_holders_keep_a_mount_busy_unless_it_is_lazy() -> None:
+    host = FakeHost()
+    host.mkdir(PLACE)
+    host.mounts.ensure_mounted(PLACE, "tmpfs")
+    host.busy[PLACE / "log"] = ("7 (tail)",)
+    with pytest.raises(BusyError) as caught:
+        host.mounts.unmount(PLACE)
+    assert caught.value.holders == ("7 (tail)",)
+    host.mounts.unmount(PLACE, lazy=True)
+    assert host.table == {}
+
+
+def test_a_full_disk_takes_nothing_but_lets_go() -> None:
+    host = FakeHost()
+    host.put(ROOT / "file", b"old")
+    host.disk_full = True
+    with pytest.raises(OperationError, match="no space left on device"):
+        host.files.write(ROOT / "file", b"newer")
+    assert host.tree(ROOT) == {ROOT: "directory 750 0:0", ROOT / "file": "file 644 0:0 b'old'"}
+    host.files.remove_file(ROOT / "file")
+    host.mkdir(PLACE.parent)
+
+
+def test_a_tmpfs_is_full_at_its_size() -> None:
+    host = FakeHost()
+    host.mkdir(PLACE)
+    host.mounts.ensure_mounted(PLACE, "tmpfs", options=("size=4k",))
+    host.put(PLACE / "fits", b"x" * 4096)
+    with pytest.raises(OperationError, match="no space left"):
+        host.files.write(PLACE / "more", b"x")
+    assert host.mounts.file_system(PLACE).available == 0
+
+
+def test_a_read_only_disk_changes_nothing() -> None:
+    host = FakeHost()
+    host.put(ROOT / "file")
+    host.read_only = True
+    before = host.tree()
+    for attempt in (
+        lambda: host.files.ensure_directory(PLACE, 0o755),
+        lambda: host.files.remove_file(ROOT / "file"),
+        lambda: host.files.chmod(ROOT / "file", 0o600),
+        lambda: host.files.write(ROOT / "file", b"x"),
+    ):
+        with pytest.raises(OperationError, match="read-only file system"):
+            attempt()
+    assert host.tree() == before
+
+
+def test_time_passes_only_when_told() -> None:
+    host = FakeHost()
+    before = host.clock()
+    host.advance(1.5)
+    assert host.clock() == before + 1.5
+
+
+def test_commands_are_what_the_test_scripts() -> None:
+    host = FakeHost()
+    host.programs["mkfs.ext4"] = lambda argv, _stdin: CommandResult(0 if argv[-1] == "/dev/sdb" else 1, "", "bad")
+    assert host.commands.run(["mkfs.ext4", "/dev/sdb"]).exit_code == 0
+    assert host.commands.run(["mkfs.ext4", "/dev/sdc"], accept=(0, 1)).exit_code == 1
+    with pytest.raises(CommandError, match="exited with 1: bad"):
+        host.commands.run(["mkfs.ext4", "/dev/sdc"])
+    with pytest.raises(OperationError, match="not installed"):
+        host.commands.run(["mkfs.xfs", "/dev/sdb"])
+    assert host.commands.find("mkfs.ext4") == Path("/usr/bin/mkfs.ext4")
+    assert host.commands.find("mkfs.xfs") is None
+
+
+def test_a_file_becomes_a_loop_device_with_a_file_system() -> None:
+    host = FakeHost()
+    host.mkdir(PLACE)
+    host.put(ROOT / "image", b"\0" * 8192)
+    device = host.block.attach_loop(ROOT / "image")
+    assert host.block.attach_loop(ROOT / "image") == device
+    assert (host.block.find_loops(ROOT / "image"), host.block.size(device)) == ((device,), 8192)
+    with pytest.raises(OperationError, match="invalid argument"):
+        host.mounts.ensure_mounted(PLACE, "ext4", source=str(device))
+    host.machine.format(device, "ext4")
+    host.mounts.ensure_mounted(PLACE, "ext4", source=str(device))
+    host.files.write(PLACE / "file", b"kept")
+    assert not host.block.is_free(device)
+    with pytest.raises(BusyError):
+        host.block.detach_loop(device)
+    host.reboot()
+    assert host.block.find_loops(ROOT / "image") == ()
+    host.mounts.ensure_mounted(PLACE, "ext4", source=str(host.block.attach_loop(ROOT / "image")))
+    assert host.files.read(PLACE / "file") == b"kept"
+    host.mounts.unmount(PLACE)
+    host.block.detach_loop(device)
+    host.block.detach_loop(device)
+    assert host.block.is_free(device)
+
+
+def test_a_loop_device_sees_that_its_file_grew_when_it_is_told_to_look() -> None:
+    host = FakeHost()
+    host.put(ROOT / "image", b"\0" * 4096)
+    device = host.block.attach_loop(ROOT / "image")
+    host.put(ROOT / "image", b"\0" * 8192)
+    assert host.block.size(device) == 4096
+    host.block.refresh_size(device)
+    assert host.block.size(device) == 8192
+
+
+def test_file_systems_from_elsewhere_are_there_when_they_are_served() -> None:
+    host = FakeHost()
+    host.mkdir(PLACE)
+    with pytest.raises(OperationError, match="no such device"):
+        host.mounts.ensure_mounted(PLACE, "nfs", source="server:/export")
+    host.machine.serve("nfs", "server:/export")
+    host.mounts.ensure_mounted(PLACE, "nfs", source="server:/export")
+    assert host.mounts.file_system(PLACE).type == "nfs"
+
+
+def test_a_large_tree_waits_in_the_trash_while_its_deletion_is_held() -> None:
+    host = FakeHost()
+    host.hold_trash = True
+    host.mkdir(PLACE)
+    host.files.discard(PLACE)
+    host.files.resume_discards()
+    assert len(host.files.names(host.paths.trash)) == 1
+    host.hold_trash = False
+    host.files.resume_discards()
+    assert host.files.names(host.paths.trash) == ()
+
+
+def test_removal_stops_when_it_is_cancelled() -> None:
+    host = FakeHost()
+    host.mkdir(PLACE / "sub")
+    with pytest.raises(TransientError):
+        host.files.remove_tree(PLACE, cancelled=lambda: True)
+    assert PLACE in host.tree(PLACE)
