@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("volmgr.reconciler")
 
+NODE = ""
+"""Stands for the node among those that something touched: a volume of it is gone. Who waits for that selects it."""
+
 Submit = Callable[[Callable[[], Message]], None]
 
 
@@ -67,7 +70,7 @@ class Desk:
         self.dirty: dict[str, None] = {}
         """Volumes to look at."""
         self.touched: dict[str, None] = {}
-        """Pods of which something changed, by UID."""
+        """Pods of which something changed, by UID; NODE when a volume is gone."""
         self.on_put: Callable[[str, ActualVolume | None], None] = _ignore
         """Told of each volume whose actual state is replaced."""
         self.jobs: dict[Operation, Job] = {}
@@ -85,6 +88,8 @@ class Desk:
         self.on_put(name, volume)
         for uid in (*(old.mounts if old else ()), *(volume.mounts if volume else ())):
             self.touched[uid] = None
+        if volume is None:
+            self.touched[NODE] = None
 
     def event(
         self, severity: Severity, reason: str, message: str, *, uid: str = "", volume: str = "", pod: str = ""

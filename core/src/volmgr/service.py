@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from volmgr import manifest, root
+from volmgr.desk import NODE
 from volmgr.errors import ManifestError, OperationError, SpecError, VolmgrError
 from volmgr.messages import Ask, HoldGone, HoldTaken
 from volmgr.reconciler import Reconciler
@@ -146,7 +147,7 @@ class Service:
 
     def drain(self, timeout: float) -> tuple[str, ...]:
         """Take everything down, and give what is left."""
-        waiter = Waiter("", lambda world, _selector: len(world.actual) == 0)
+        waiter = Waiter(NODE, lambda world, _selector: len(world.actual) == 0)
 
         def begin() -> None:
             self._reconciler.drain()
