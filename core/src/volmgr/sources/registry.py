@@ -14,7 +14,7 @@ from typing import Literal
 from volmgr.errors import ManifestError
 from volmgr.host.interface import Files
 from volmgr.host.paths import Paths
-from volmgr.manifest import Item, Parsed
+from volmgr.manifest import Item, Parsed, prepare
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import ref_of
 from volmgr.model.pod import Pod
@@ -51,6 +51,7 @@ class Registry:
 
     def start(self) -> None:
         """Read all records and tell of everything in them, so that it stands even when its source is gone."""
+        prepare()
         with self._lock:
             for offer in self._ledger.objects():
                 if isinstance(offer, ManifestError):
