@@ -9,8 +9,8 @@ from volmgr.plugin import Attachable, BlockMappable, DeviceMountable, Expandable
 
 if TYPE_CHECKING:
     from volmgr.plugins import Plugins
-    from volmgr.volume_type import VolumeType
     from volmgr.report.world import World
+    from volmgr.volume_type import VolumeType
 
 ABILITIES = {
     "attach": Attachable,
