@@ -5,7 +5,7 @@ from volmgr.testing.node import TestNode, pod
 
 
 def test_who_drains_hears_of_the_last_volume_without_waiting_any_longer(node: TestNode) -> None:
-    node.apply(pod("web", {"name": "a", "plainProbe": {}}))
+    node.apply(pod("web", {"name": "a", "plainProbe": {"disk": "a"}}))
     waiter = node.wait(NODE, lambda world, _selector: len(world.actual) == 0)
     assert not waiter.done.is_set()
 
