@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -179,7 +180,8 @@ class Executor:
             progress=job.progress,
         )
         answer = job.type.call("attach", request, self._host)
-        self._record_volume(job, attached=Presence.YES, device_path=answer.device_path)
+        with _uncertain_if_it_fails():
+            self._record_volume(job, attached=Presence.YES, device_path=answer.device_path)
         return replace(facts, device_path=answer.device_path)
 
     def _wait_for_attach(self, job: Job, facts: Facts) -> Facts:
@@ -216,8 +218,9 @@ class Executor:
         )
         answer = job.type.call("mount_device", request, self._host)
         path = answer.device_path or request.device_path
-        identity = self._host.files.identity(target)
-        self._record_volume(job, device=Presence.YES, device_target=str(target), device_path=path, identity=identity)
+        with _uncertain_if_it_fails():
+            proof = self._host.files.identity(target)
+            self._record_volume(job, device=Presence.YES, device_target=str(target), device_path=path, identity=proof)
         return replace(facts, device_path=path, device_target=target, label=request.selinux_label, size=facts.size)
 
     def _device_target(self, job: Job) -> Path:
@@ -331,22 +334,20 @@ class Executor:
             self._journal.write_mount(record)
         answer = job.type.call("mount", request, self._host)
         path = answer.path or request.target
-        try:
-            device_path = self._finish_mount(job, request, answer, path)
-        except VolmgrError as error:  # the volume is there, so this is no clean failure
-            raise UncertainError(str(error)) from error
-        identity = self._host.files.identity(request.target) if record.directory else None
         at = self._wall()
-        done = replace(
-            record,
-            step="mounted",
-            revision=mount.revision,
-            path=str(path),
-            device_path=device_path,
-            identity=identity,
-            mounted_at=at,
-        )
-        self._journal.write_mount(done)
+        with _uncertain_if_it_fails():
+            device_path = self._finish_mount(job, request, answer, path)
+            identity = self._host.files.identity(request.target) if record.directory else None
+            done = replace(
+                record,
+                step="mounted",
+                revision=mount.revision,
+                path=str(path),
+                device_path=device_path,
+                identity=identity,
+                mounted_at=at,
+            )
+            self._journal.write_mount(done)
         is_mount = identity is not None and identity.mount is not None
         return replace(facts, path=path, device_path=device_path or None, at=at, is_mount=is_mount)
 
@@ -445,6 +446,15 @@ class Executor:
         top = self._host.paths.subpaths(uid) / spec_name
         if self._host.files.names(top):
             clear_binds(self._host, top)
+
+
+@contextmanager
+def _uncertain_if_it_fails() -> Iterator[None]:
+    """Say that no failure is a clean one any more: the plugin has done its part, and the volume is there."""
+    try:
+        yield
+    except VolmgrError as error:
+        raise UncertainError(str(error)) from error
 
 
 def _facts(job: Job) -> Facts:
