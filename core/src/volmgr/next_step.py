@@ -212,9 +212,10 @@ def _cleanup(desired: DesiredVolume | None, actual: ActualVolume, readiness: Rea
         return
     if actual.device is not Presence.NO:
         yield Operation(Verb.UNMOUNT_DEVICE, actual.name, "", "no Pod uses it any more")
-    elif desired is None and actual.attached is not Presence.NO and actual.attachable is Attachable.YES:
-        if not readiness.controller_attach:
-            yield Operation(Verb.DETACH, actual.name, "", "no Pod uses it any more")
+        return
+    attached = actual.attached is not Presence.NO and actual.attachable is Attachable.YES
+    if desired is None and attached and not readiness.controller_attach:
+        yield Operation(Verb.DETACH, actual.name, "", "no Pod uses it any more")
 
 
 def _label_conflicts(desired: DesiredVolume, actual: ActualVolume) -> bool:
