@@ -14,7 +14,7 @@ from volmgr import claims, limits
 from volmgr.desired import DesiredMount, DesiredVolume
 from volmgr.errors import PluginError, SpecError, VolmgrError
 from volmgr.model.meta import ObjectRef
-from volmgr.model.names import shared_volume_name, source_key
+from volmgr.model.names import shared_volume_name, source_key, source_revision
 from volmgr.model.objects import Node, Object, PersistentVolumeClaim
 from volmgr.model.schema import Unknown, typed_source
 from volmgr.model.volume import Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
@@ -164,7 +164,7 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
         outer_names=(volume.name,),
         references=references,
         missing=tuple(item.ref for item in references if not item.optional and item.ref not in objects),
-        revision=_revision(lookup, references),
+        revision=_revision(lookup, references, volume.type, typed.source),
         source=typed.source,
         source_key=source_key(volume.type, typed.source),
         size_limit=limits.local_size_limit(wish.pod, volume),
@@ -235,5 +235,6 @@ def typed_spec(
     return VolumeSpec(name=name, type=field, source=value, driver=driver, read_only=read_only)
 
 
-def _revision(lookup: Lookup, references: tuple[Reference, ...]) -> str:
-    return ";".join(f"{item.ref}@{lookup.revision(item.ref)}" for item in references)
+def _revision(lookup: Lookup, references: tuple[Reference, ...], field: str, source: Mapping[str, object]) -> str:
+    parts = (f"{item.ref}@{lookup.revision(item.ref)}" for item in references)
+    return ";".join((source_revision(field, source), *parts))

@@ -260,14 +260,23 @@ def test_a_pod_that_returns_while_leaving_is_accepted_again(bench: Bench) -> Non
     assert not bench.registry.forget(WEB)
 
 
-def test_a_pod_that_returns_with_other_volumes_waits_for_the_teardown(bench: Bench) -> None:
+def test_a_pod_that_returns_with_other_volumes_is_back_at_once(bench: Bench) -> None:
     bench.offer("a", pod())
     bench.registry.withdraw("dir", "a")
     bench.take()
     bench.offer("a", pod(volume="b"))
+    assert bench.short() == ["+default/web@a"]
+    assert not bench.registry.forget(WEB)
+
+
+def test_a_pod_with_the_uid_of_a_leaving_one_of_another_name_waits_for_the_teardown(bench: Bench) -> None:
+    bench.offer("a", pod(uid="u"))
+    bench.registry.withdraw("dir", "a")
+    bench.take()
+    bench.offer("a", pod("other", uid="u"))
     assert any("is still being taken down" in each for each in bench.complaints())
-    assert bench.registry.forget(WEB)
-    assert bench.short() == ["+default/web@a", "!a0"]
+    assert bench.registry.forget("u")
+    assert bench.short() == ["+default/other@a", "!a0"]
 
 
 def test_everything_survives_a_restart_without_its_source(bench: Bench) -> None:
@@ -358,15 +367,15 @@ def test_the_api_refuses_changed_volumes_and_keeps_the_old(bench: Bench) -> None
 
 
 def test_a_pending_pod_of_the_api_survives_a_restart(bench: Bench) -> None:
-    bench.registry.apply(item(pod()))
-    bench.registry.delete(WEB)
-    assert bench.registry.apply(item(pod(volume="b"))).action == "pending"
+    bench.registry.apply(item(pod(uid="u")))
+    bench.registry.delete("u")
+    assert bench.registry.apply(item(pod("other", uid="u"))).action == "pending"
     again = bench.restart()
     again.take()
-    again.registry.forget(WEB)
+    again.registry.forget("u")
     (accepted,) = again.take()
     assert isinstance(accepted, PodAccepted)
-    assert accepted.pod.spec.volumes[0].name == "b"
+    assert accepted.pod.metadata.name == "other"
 
 
 def test_the_api_says_that_the_disk_is_full_and_forgets_the_pod(bench: Bench) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import msgspec
 
@@ -17,6 +18,8 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 _UID = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,126}[A-Za-z0-9])?", re.ASCII)
 _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _SUBDOMAIN_LENGTH = 253
+_PROJECTED = frozenset({"secret", "configMap", "downwardAPI", "projected"})
+_MODES = frozenset({"defaultMode", "mode"})
 _POD_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "pods.volmgr")
 
 
@@ -61,8 +64,30 @@ def pod_volume_name(plugin: str, pod_uid: str, spec_name: str) -> str:
 
 
 def source_key(field: str, source: Mapping[str, object]) -> str:
-    """Give a short text that differs when a volume's type or source differs."""
+    """Give a short text that differs when a volume's type or source differs in what must not change."""
+    return source_revision(field, fixed_source(field, source))
+
+
+def source_revision(field: str, source: Mapping[str, object]) -> str:
+    """Give a short text that differs when a volume's type or anything of its source differs."""
     return hashlib.blake2s(field.encode() + msgspec.json.encode(source, order="sorted"), digest_size=12).hexdigest()
+
+
+def fixed_source(field: str, source: Mapping[str, object]) -> Mapping[str, object]:
+    """Give what of a volume's source must stay while its Pod lives: all but the modes of projected files."""
+    if field not in _PROJECTED:
+        return source
+    fixed = _without_modes(source)
+    return cast("Mapping[str, object]", fixed)
+
+
+def _without_modes(value: object) -> object:
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, object]", value).items()
+        return {key: _without_modes(each) for key, each in items if key not in _MODES}
+    if isinstance(value, (list, tuple)):
+        return [_without_modes(each) for each in cast("Sequence[object]", value)]
+    return value
 
 
 def default_uid(namespace: str, name: str) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from volmgr.errors import ManifestError
+from volmgr.model.names import fixed_source
 from volmgr.model.objects import Object
-from volmgr.model.pod import Container, Pod
+from volmgr.model.pod import Container, Pod, PodVolume
 from volmgr.sources.changes import Standing
 
 API = "api"
@@ -55,7 +56,7 @@ class ObjectOffer:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A Pod whose record is on disk; `successor` waits, with the same UID and other volumes, until it is forgotten."""
+    """A Pod whose record is on disk; `successor` waits, with the same UID and another name, until it is forgotten."""
 
     offer: PodOffer
     standing: Standing = Standing.PRESENT
@@ -86,7 +87,7 @@ def name_taken(offer: PodOffer, held: PodOffer) -> ConflictError:
 
 def must_wait(offer: PodOffer) -> ConflictError:
     """Say that a Pod has to wait for the teardown of the one that had its UID before."""
-    problem = f"an earlier Pod with the UID {offer.pod.uid} and other volumes is still being taken down"
+    problem = f"an earlier Pod with the UID {offer.pod.uid} and another name is still being taken down"
     return complaint(offer, problem, "nothing to do: this one is accepted when the last of its volumes is gone")
 
 
@@ -116,10 +117,14 @@ def _fixed(before: Pod, after: Pod) -> Iterator[tuple[str, object, object]]:
     if names != [volume.name for volume in after.spec.volumes]:
         yield "spec.volumes", names, ()
     for index, (old, new) in enumerate(zip(before.spec.volumes, after.spec.volumes, strict=False)):
-        yield f"spec.volumes[{index}]", old, new
+        yield f"spec.volumes[{index}]", _fixed_volume(old), _fixed_volume(new)
     yield "spec.initContainers[].volumeMounts", _uses(before.spec.init_containers), _uses(after.spec.init_containers)
     yield "spec.containers[].volumeMounts", _uses(before.spec.containers), _uses(after.spec.containers)
     yield "spec.securityContext", before.spec.security_context, after.spec.security_context
+
+
+def _fixed_volume(volume: PodVolume) -> tuple[str, str, object]:
+    return volume.name, volume.type, fixed_source(volume.type, volume.source)
 
 
 def _uses(containers: tuple[Container, ...]) -> list[object]:

@@ -159,9 +159,12 @@ class Pods:
         return accepted
 
     def _bring_back(self, held: Accepted, offers: list[PodOffer]) -> None:
-        """Decide over a leaving Pod: an equal one brings it back, another waits until it is forgotten."""
+        """Decide over a leaving Pod: one of its name brings it back, another waits until it is forgotten.
+
+        What it declares may differ: volumes with equal sources are kept, the others are unmounted first.
+        """
         pod = held.offer.pod
-        equal = next((offer for offer in offers if rules.change_refused(offer, pod) is None), None)
+        equal = next((offer for offer in offers if offer.pod.key == pod.key), None)
         taken = self.present(pod.key)
         if equal is not None and taken is None:
             accepted = Accepted(equal)
