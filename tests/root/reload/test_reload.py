@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.root.reload.conftest import Node
+    from tests.root.reload.conftest import Workbench
 
 MEMORY: dict[str, object] = {"emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
 HELLO: dict[str, object] = {"note": {"text": "hello"}}
 
 
-def test_a_type_is_installed_and_nothing_else_notices(node: Node) -> None:
+def test_a_type_is_installed_and_nothing_else_notices(node: Workbench) -> None:
     node.put("old", MEMORY)
     node.tell("wait", "old")
     before = node.mount_ids()
@@ -36,7 +36,7 @@ def test_a_type_is_installed_and_nothing_else_notices(node: Node) -> None:
     assert before.items() <= node.mount_ids().items()
 
 
-def test_the_daemon_keeps_its_root_over_a_reload(node: Node) -> None:
+def test_the_daemon_keeps_its_root_over_a_reload(node: Workbench) -> None:
     node.tell("plugins", "reload")
 
     second = subprocess.run(node.command(), capture_output=True, text=True, timeout=30, check=False)
@@ -45,7 +45,7 @@ def test_the_daemon_keeps_its_root_over_a_reload(node: Node) -> None:
     assert f"PID {node.daemon.pid}" in second.stderr
 
 
-def test_a_broken_package_is_refused_and_the_old_set_goes_on(node: Node) -> None:
+def test_a_broken_package_is_refused_and_the_old_set_goes_on(node: Workbench) -> None:
     node.publish("volmgr-rotten", "raise ImportError('worm-eaten')", 'rotten = "volmgr_rotten:Rotten"')
 
     refused = node.run("plugins", "reload")
@@ -60,7 +60,7 @@ def test_a_broken_package_is_refused_and_the_old_set_goes_on(node: Node) -> None
     node.tell("plugins", "reload")
 
 
-def test_a_removed_type_leaves_its_volumes_and_takes_them_down_when_it_returns(node: Node) -> None:
+def test_a_removed_type_leaves_its_volumes_and_takes_them_down_when_it_returns(node: Workbench) -> None:
     node.publish_note()
     node.tell("plugins", "reload")
     node.put("noted", HELLO)

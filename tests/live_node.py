@@ -1,0 +1,94 @@
+"""A real daemon of some environment, with a root directory, manifests and a socket of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from volmgr.testing.node import pod
+
+PATIENCE = 60.0
+"""Seconds after which what is waited for counts as failed."""
+
+
+class LiveNode:
+    """A real daemon, and commands that talk to it."""
+
+    def __init__(self, python: Path, top: Path) -> None:
+        self.python = python
+        self.top = top
+        self.root = top / "root"
+        self.manifests = top / "manifests"
+        self.manifests.mkdir()
+        self.socket = top / "volmgr.sock"
+        self.daemon = self._start()
+
+    def __enter__(self) -> Self:
+        """It runs already."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take everything down and end the daemon."""
+        if self.daemon.poll() is None:
+            self.run("drain")
+            self.daemon.terminate()
+            assert self.daemon.wait(PATIENCE) == 0, (self.top / "log").read_text()
+
+    def _start(self) -> subprocess.Popen[str]:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel, (self.top / "log").open("w") as log:
+            channel.bind(str(self.top / "notify"))
+            channel.settimeout(PATIENCE)
+            daemon = subprocess.Popen(
+                self.command("--manifests", str(self.manifests)),
+                env={**os.environ, "NOTIFY_SOCKET": str(self.top / "notify")},
+                stderr=log,
+                text=True,
+            )
+            assert channel.recv(4096).startswith(b"READY=1")
+        return daemon
+
+    def command(self, *options: str) -> list[str]:
+        """Give the daemon's command line."""
+        places = ("--root-dir", str(self.root), "--socket", str(self.socket))
+        return [str(self.python), "-m", "volmgr.daemon", *places, *options]
+
+    def argv(self, *arguments: str) -> list[str]:
+        """Give a command line of `volmgr`."""
+        return [str(self.python), "-m", "volmgr.cli", "--socket", str(self.socket), *arguments]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `volmgr`."""
+        return subprocess.run(self.argv(*arguments), capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    def tell(self, *arguments: str) -> str:
+        """Run a command that must succeed, and give what it prints."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr + (self.top / "log").read_text()
+        return done.stdout
+
+    def put(self, name: str, volume: dict[str, object]) -> None:
+        """Let a Pod with one volume `v` be in a manifest."""
+        document = json.dumps(pod(name, {"name": "v", **volume}, uid=f"uid-{name}"))
+        draft = self.manifests / f".{name}"
+        draft.write_text(document)
+        draft.rename(self.manifests / f"{name}.json")
+
+    def remove(self, name: str) -> None:
+        """Delete a Pod's manifest."""
+        (self.manifests / f"{name}.json").unlink()
+
+    def volume(self, name: str, plugin: str) -> Path:
+        """Give the directory of a Pod's volume."""
+        return self.root / "pods" / f"uid-{name}" / "volumes" / plugin.replace("/", "~") / "v"
+
+    def mount_ids(self) -> dict[str, str]:
+        """Give the mount id of each mount below the root directory."""
+        rows = [line.split(" ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+        return {row[4]: row[0] for row in rows if row[4].startswith(f"{self.root}/")}
