@@ -115,6 +115,5 @@ def _read(manifests: Path, host: Host, registry: Registry, reconciler: Reconcile
     folder.resolved = resolved
     folder.scan()
     folder.look(lambda: None, lambda: None)
-    for action in tuple(deadlines.due(float("inf"))):
-        action()
+    deadlines.run_due(float("inf"))
     return ""

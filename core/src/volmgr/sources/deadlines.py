@@ -1,41 +1,42 @@
-"""What is to be done later: one action a key, on a heap, so that nothing needs a timer."""
+"""What is to be done later, one action a key."""
 
 from __future__ import annotations
 
-import heapq
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+
+from volmgr.timers import Timer, Timers
 
 
 class Deadlines:
-    """Actions by key; times are seconds on whatever clock the caller uses."""
+    """Timers by key; times are seconds on whatever clock the caller uses."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, str]] = []
-        self._actions: dict[str, tuple[int, Callable[[], None]]] = {}
-        self._numbers = itertools.count()
+        self._timers = Timers()
+        self._by_key: dict[str, Timer] = {}
 
     def set(self, key: str, at: float, action: Callable[[], None]) -> None:
         """Do `action` at `at`, instead of what was to be done for this key."""
-        number = next(self._numbers)
-        self._actions[key] = (number, action)
-        heapq.heappush(self._heap, (at, number, key))
+        self.cancel(key)
+
+        def run() -> None:
+            del self._by_key[key]
+            action()
+
+        self._by_key[key] = self._timers.at(at, run)
 
     def cancel(self, key: str) -> None:
         """Do nothing for this key."""
-        self._actions.pop(key, None)
+        timer = self._by_key.pop(key, None)
+        if timer is not None:
+            timer.cancel()
 
     def __contains__(self, key: object) -> bool:
-        return key in self._actions
+        return key in self._by_key
 
-    def next(self) -> float | None:
+    def next_due(self) -> float | None:
         """Say when the next action is due."""
-        while self._heap and self._actions.get(self._heap[0][2], (-1,))[0] != self._heap[0][1]:
-            heapq.heappop(self._heap)  # cancelled or replaced
-        return self._heap[0][0] if self._heap else None
+        return self._timers.next_due()
 
-    def due(self, now: float) -> Iterator[Callable[[], None]]:
-        """Take out the actions that are due, earliest first."""
-        while (at := self.next()) is not None and at <= now:
-            key = heapq.heappop(self._heap)[2]
-            yield self._actions.pop(key)[1]
+    def run_due(self, now: float) -> None:
+        """Do what is due, earliest first."""
+        self._timers.run_due(now)

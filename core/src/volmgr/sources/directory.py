@@ -132,7 +132,7 @@ class DirectorySource:
         self._wait()
 
     def _wait(self) -> None:
-        at = self._deadlines.next()
+        at = self._deadlines.next_due()
         timeout = None if at is None else max(0.0, (at - time.monotonic()) * 1000 + 0.5)
         for descriptor, _events in self._poll.poll(timeout):
             if descriptor == self._wakeup:
@@ -143,8 +143,7 @@ class DirectorySource:
         self._collect()
         while self._commands:
             self._commands.popleft()()
-        for action in self._deadlines.due(time.monotonic()):
-            action()
+        self._deadlines.run_due(time.monotonic())
 
     def _check_again(self) -> None:
         self._recheck = True
