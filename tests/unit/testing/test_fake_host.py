@@ -1,5 +1,6 @@
 """FakeHost: what it has beyond the host interface, which is compared with the kernel elsewhere."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -214,3 +215,20 @@ def test_removal_stops_when_it_is_cancelled() -> None:
     with pytest.raises(TransientError):
         host.files.remove_tree(PLACE, cancelled=lambda: True)
     assert PLACE in host.tree(PLACE)
+
+
+def test_threads_may_make_the_same_directories_at_once() -> None:
+    host = FakeHost()
+    together = threading.Barrier(8)
+    made: list[bool] = []
+
+    def make() -> None:
+        together.wait()
+        made.extend(host.files.ensure_directory(PLACE / str(number) / "deep", 0o755) for number in range(50))
+
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (made.count(True), made.count(False)) == (50, 350)

@@ -119,10 +119,11 @@ class FakeHost(Host):
 
     def reboot(self) -> None:
         """Lose every mount, loop device and process and all that was in memory; the disk stays."""
-        self.boots += 1
-        self.busy.clear()
-        self.machine.start()
-        self.kernel: Kernel = replace(self.kernel, boot_id=_boot_id(self.boots))
+        with self.machine.lock:
+            self.boots += 1
+            self.busy.clear()
+            self.machine.start()
+            self.kernel: Kernel = replace(self.kernel, boot_id=_boot_id(self.boots))
 
     # What others put there
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import errno
+import functools
+import inspect
 import os
 import stat
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from volmgr.errors import BusyError, CommandError, OperationError, TransientError
 from volmgr.host.interface import CommandResult, FileInfo, FileSystem, Identity, MountEntry
 from volmgr.host.paths import Paths
 from volmgr.testing.machine import Loop, Machine, MountPoint, Node, Place
+
+T = TypeVar("T")
 
 STATFS_NAMES = {"ext2": "ext", "ext3": "ext", "ext4": "ext"}
 """What statfs calls a file system whose mount(8) name differs."""
@@ -43,6 +48,28 @@ def attempt(what: str) -> Generator[None]:
         raise OperationError(message) from error
 
 
+def one_at_a_time(cls: type[T]) -> type[T]:
+    """Let each public method of a service hold the machine's lock: what it does is atomic to other threads."""
+    for name, member in list(vars(cls).items()):
+        if inspect.isfunction(member) and not name.startswith("_"):
+            setattr(cls, name, _locked(member))
+    return cls
+
+
+def _locked(function: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(function)
+    def call(self: _Service, *args: object, **kwargs: object) -> object:
+        with self.machine.lock:
+            return function(self, *args, **kwargs)
+
+    return call
+
+
+class _Service(Protocol):
+    machine: Machine
+
+
+@one_at_a_time
 @dataclass
 class FakeMounts:
     """Mounts in memory."""
@@ -160,6 +187,7 @@ class FakeMounts:
         )
 
 
+@one_at_a_time
 @dataclass
 class FakeFiles:
     """Files in memory."""
@@ -431,6 +459,7 @@ class FakeCommands:
         return Path("/usr/bin", name) if name in self.programs else None
 
 
+@one_at_a_time
 @dataclass
 class FakeBlockDevices:
     """Loop devices in memory."""
@@ -494,6 +523,7 @@ class FakeBlockDevices:
                 mount.disk.size = mount.disk.size or loop.size
 
 
+@one_at_a_time
 @dataclass
 class FakeOwnership:
     """The ownership walk in memory (behaviours §3.2)."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import heapq
 import os
+import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,6 +171,8 @@ class Machine:
     """File systems that come from elsewhere, by type and source: NFS exports and the like."""
 
     def __post_init__(self) -> None:
+        self.lock = threading.RLock()
+        """Held by each call of a service, so that operations may run on threads."""
         self._minor = 0
         self._unique = 1 << 32
         self._formatted: dict[int | Node, Disk] = {}
@@ -181,7 +185,8 @@ class Machine:
         self._highest_id = 20
         self._mounts: dict[int, MountPoint] = {}
         self._covers: dict[Place, MountPoint] = {}
-        self._covered: dict[Node, int] = {}
+        self._covered: Counter[Node] = Counter()
+        self._rooted: Counter[Node] = Counter()
         self._entries: tuple[MountEntry, ...] | None = None
         self.loops.clear()
         self.top = self._add(MountPoint(self.disk, self.disk.root, None, None, self.disk.source))
@@ -323,7 +328,8 @@ class Machine:
         node.deleted = True
         mount.disk.used -= len(node.content)
         mount.disk.nodes -= 1
-        self._entries = None
+        if node in self._rooted:
+            self._entries = None
 
     def rename(self, source: Path | str, target: Path | str) -> None:
         """Rename within one mount; replaces a file, or an empty directory by a directory."""
@@ -347,7 +353,8 @@ class Machine:
         del from_parent.children[from_name]
         node.parent, node.name = to_parent, to_name
         to_parent.children[to_name] = node
-        self._entries = None
+        if node.kind == "directory" or node in self._rooted:
+            self._entries = None
 
     def _may_replace(self, old: Node, new: Node) -> None:
         number = 0
@@ -445,9 +452,8 @@ class Machine:
                 self.unmount(child, lazy=True)
         del self._mounts[mount.mount_id]
         del self._covers[mount.parent, mount.at]
-        self._covered[mount.at] -= 1
-        if not self._covered[mount.at]:
-            del self._covered[mount.at]
+        _less(self._covered, mount.at)
+        _less(self._rooted, mount.root)
         mount.parent.children -= 1
         heapq.heappush(self._free_ids, mount.mount_id)
         self._entries = None
@@ -466,7 +472,7 @@ class Machine:
 
     def entry(self, mount: MountPoint) -> MountEntry:
         """Give one line of the mount table."""
-        return next(entry for entry in self.entries() if entry.mount_id == mount.mount_id)
+        return self._entry(mount)
 
     def mounts(self) -> Iterator[MountPoint]:
         """Give every mount, oldest first."""
@@ -502,7 +508,8 @@ class Machine:
         self._mounts[mount.mount_id] = mount
         if mount.parent is not None and mount.at is not None:
             self._covers[mount.parent, mount.at] = mount
-            self._covered[mount.at] = self._covered.get(mount.at, 0) + 1
+            self._covered[mount.at] += 1
+            self._rooted[mount.root] += 1
             mount.parent.children += 1
         self._entries = None
         return mount
@@ -590,6 +597,12 @@ def merge_flags(options: Sequence[str], changes: Sequence[str]) -> tuple[str, ..
         if change not in SILENT_FLAGS:
             merged.insert(0 if change in {"ro", "rw"} else len(merged), change)
     return tuple(merged)
+
+
+def _less(counts: Counter[Node], node: Node) -> None:
+    counts[node] -= 1
+    if not counts[node]:
+        del counts[node]
 
 
 def _parts(path: Path | str) -> list[str]:
