@@ -471,6 +471,14 @@ def test_a_marker_that_cannot_be_written_takes_the_mount_back() -> None:
     assert host.tree(TARGET) == host.tree(MARKER.parent) == {}
 
 
+def test_a_mount_option_that_is_refused_leaves_nothing() -> None:
+    host = FakeHost()
+    faulty = FaultHost(host, [Fault(1, SpecError("no such option"), verb="mounts.ensure_mounted")])
+    with pytest.raises(SpecError):
+        volume("Memory").mount(faulty, options=("loop",))
+    assert host.tree(TARGET) == {}
+
+
 def test_a_mount_that_cannot_be_taken_back_is_uncertain() -> None:
     host = FakeHost()
     plan = [

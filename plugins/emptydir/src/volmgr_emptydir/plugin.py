@@ -90,7 +90,7 @@ class EmptyDir(VolumePlugin[EmptyDirSource], Measurable):
             _fill(request, wanted, host)
             host.files.ensure_directory(marker.parent, _MARKER_MODE, exact=True)
             host.files.ensure_file(marker)
-        except (OperationError, TransientError) as error:
+        except (OperationError, TransientError, SpecError) as error:
             _take_back(request.target, marker, host, error, made=made, mounted=not there)
             raise
         return Mounted()
