@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from volmgr.config import Config
+from volmgr.errors import VolmgrError
 from volmgr.executor import Job
-from volmgr.messages import Message
+from volmgr.messages import Ask, Message
 from volmgr.model.meta import ObjectRef
 from volmgr.model.pod import Pod
 from volmgr.operations import Operation
@@ -90,6 +91,29 @@ class Desk:
             self.touched[uid] = None
         if volume is None:
             self.touched[NODE] = None
+
+    def run(
+        self, what: str, chore: Callable[[], Message], again: Callable[[float], None], delay: float = 0.0
+    ) -> None:
+        """Run a chore on a worker. When the host fails it, that is said, and `again` is called after a back-off."""
+
+        def attempt() -> Message:
+            try:
+                return chore()
+            except VolmgrError as error:
+                problem = str(error)
+                return Ask(lambda: failed(problem))
+
+        def failed(problem: str) -> None:
+            later = self.later(delay)
+            self.event(Severity.WARNING, "HostFailed", f"{what}: {problem}; tried again in {later:g} s")
+            self.timers.at(self.outside.monotonic() + later, lambda: again(later))
+
+        self.outside.submit(attempt)
+
+    def later(self, delay: float) -> float:
+        """Give the back-off after one of `delay` seconds; the first is after 0."""
+        return min(max(delay * 2, self.config.backoff_initial), self.config.backoff_max)
 
     def event(
         self, severity: Severity, reason: str, message: str, *, uid: str = "", volume: str = "", pod: str = ""

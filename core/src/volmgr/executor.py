@@ -357,8 +357,8 @@ class Executor:
             directory = request.device_target or self._device_target(job)
             device_path = answer.device_path or request.device_path
             return blockmap.map_device(self._host, device_path, directory, request.pod.uid, request.target)
+        self._make_writable(job, request)
         self._give_to_group(job, request, path)
-        self._check_writable(request)
         return answer.device_path
 
     def _mount_request(self, job: Job, mount: DesiredMount, *, remount: bool) -> Mount[Any]:
@@ -402,9 +402,9 @@ class Executor:
             progress=request.progress,
         )
 
-    def _check_writable(self, request: Mount[Any]) -> None:
-        """Repair a mount that somebody made read-only, or say that it cannot be."""
-        if not request.reconstructed and not request.remount:
+    def _make_writable(self, job: Job, request: Mount[Any]) -> None:
+        """Repair a mount that was there before and that somebody made read-only, or say that it cannot be."""
+        if job.actual is None or request.pod.uid not in job.actual.mounts:
             return
         if request.read_only or not self._host.mounts.is_mount_point(request.target):
             return

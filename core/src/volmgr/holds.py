@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,8 @@ class Holds:
             hold = self._read(self._directory / name)
             if hold is not None and self.is_alive(hold):
                 found.append(hold)
-            else:
+                continue
+            with suppress(OperationError):  # a disk that is read-only must not stop the start; the next one tries again
                 self._files.remove_file(self._directory / name)
         return tuple(found)
 

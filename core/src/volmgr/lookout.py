@@ -74,11 +74,13 @@ class Lookout:
             self._read_table()
             self._watch_health()
 
-    def _read_table(self) -> None:
+    def _read_table(self, delay: float = 0.0) -> None:
         self._table_timer = None
         expected = dict(self._expected)
         at = self._desk.outside.wall()
-        self._desk.outside.submit(lambda: compare(self._desk.host, expected, at))
+        self._desk.run(
+            "reading the mount table", lambda: compare(self._desk.host, expected, at), self._read_table, delay
+        )
 
     def settle(self, message: MountsRead) -> None:
         self._table_seconds = message.seconds

@@ -55,7 +55,7 @@ class MountsRead:
 
 @dataclass(frozen=True, slots=True)
 class OrphansFound:
-    """UIDs that have a directory below `pods/`."""
+    """UIDs that have a directory below `pods/`, or a mount record."""
 
     uids: tuple[str, ...]
 

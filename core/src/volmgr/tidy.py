@@ -22,26 +22,32 @@ _FOREIGN = "it holds data that volmgr did not make"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tidied:
-    """What is left of a Pod: nothing, or what was kept and why; `forgotten`: its record is gone, too."""
+    """What is left of a Pod: nothing, or what was kept and why; `forgotten`: its record is gone, too.
+
+    `failed`: not all that is to go could be taken away; it is tried again.
+    """
 
     uid: str
     kept: tuple[Orphan, ...] = ()
     forgotten: bool = False
+    failed: bool = False
 
 
-def tidy(host: Host, uid: str) -> tuple[Orphan, ...]:
-    """Remove what is empty of a Pod's directory, and give what was kept."""
+def tidy(host: Host, uid: str) -> Tidied:
+    """Remove what is empty of a Pod's directory, and say what was kept."""
     paths, files = host.paths, host.files
     top = paths.pod(uid)
     kept: list[Orphan] = []
+    failed = False
     Journal(host).forget_pod(uid)
     if files.info(top) is None:
-        return ()
+        return Tidied(uid=uid)
     for tree in (paths.subpaths(uid), top / "plugins"):
         try:
             left = clear_binds(host, tree)
         except VolmgrError as error:
             kept.append(Orphan(pod_uid=uid, path=str(tree), reason=str(error)))
+            failed = True
             continue
         kept.extend(Orphan(pod_uid=uid, path=path, reason=_FOREIGN) for path in left)
     for volumes in (paths.volumes(uid), paths.block_volumes(uid)):
@@ -55,7 +61,7 @@ def tidy(host: Host, uid: str) -> tuple[Orphan, ...]:
     if not files.remove_directory(top) and not kept:
         names = ", ".join(files.names(top))
         kept.append(Orphan(pod_uid=uid, path=str(top), reason=f"it holds what volmgr did not make: {names}"))
-    return tuple(kept)
+    return Tidied(uid=uid, kept=tuple(kept), failed=failed)
 
 
 def clear_binds(host: Host, tree: Path) -> tuple[str, ...]:
