@@ -133,9 +133,3 @@ class DesiredStateOfWorld:
         for name in changed:
             self._volumes[name] = replace(self._volumes[name], reported_in_use=name in reported)
         return tuple(changed)
-
-    def set_attachable(self, name: str, *, attach: bool) -> None:
-        """Flip whether a volume is attached first (its driver may have changed its mind)."""
-        volume = self._volumes.get(name)
-        if volume is not None:
-            self._volumes[name] = replace(volume, facets=replace(volume.facets, attach=attach))

@@ -60,6 +60,7 @@ class Reconciler:
         self.waiters = Waiters(world)
         self._departures = Departures(self._desk, self._tenancy, self.waiters)
         self._hear = self._handlers()
+        world.awaits_node_status = config.controller_attach
         world.readiness = self._readiness()
 
     @property
@@ -145,7 +146,7 @@ class Reconciler:
 
     def _readiness(self) -> Readiness:
         return Readiness(
-            unmount=self.world.sources_ready and self.world.reconstructed,
+            unmount=not self.world.not_ready_because,
             living=self._desk.living,
             controller_attach=self._desk.config.controller_attach,
             attached=self._desk.attached,
@@ -174,6 +175,7 @@ class Reconciler:
 
     def _read_node_status(self, message: NodeStatusRead) -> None:
         self.world.node = node = message.node
+        self.world.awaits_node_status = False
         attached = self._desk.attached
         attached.clear()
         attached.update({volume.name: volume.device_path for volume in node.volumes_attached})

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from volmgr.messages import HoldersAsked, HoldGone, HoldTaken
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object, ref_of
+from volmgr.model.volume import Attachable
 from volmgr.populator import Lookup, Stance, resolve, stance
 from volmgr.report.events import Severity
 from volmgr.report.world import Hold, ObjectEntry, PodEntry
 from volmgr.sources.changes import ObjectChanged, ObjectLeft, PodAccepted, PodLeft
 
 if TYPE_CHECKING:
+    from volmgr.desired import DesiredVolume
     from volmgr.desk import Desk
     from volmgr.timers import Timer
 
@@ -99,7 +101,14 @@ class Tenancy:
             if self._world.desired.add(volume, mount):
                 self._world.admission.forget(volume.name, uid)
                 self._world.admission.forget(volume.name, "", final_only=True)
+                self._detach_no_more(volume)
             self._desk.dirty[volume.name] = None
+
+    def _detach_no_more(self, wanted: DesiredVolume) -> None:
+        """Take over that a driver does not attach any more; the reverse is settled by attaching."""
+        actual = self._world.actual.get(wanted.name)
+        if actual is not None and actual.attachable is Attachable.YES and not wanted.facets.attach:
+            self._desk.put(wanted.name, replace(actual, attachable=Attachable.NO))
 
     def _lookup(self) -> Lookup:
         objects = self._world.objects

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from volmgr import manifest
 from volmgr.model.meta import ObjectRef
 from volmgr.plugin import (
     Attach,
@@ -42,6 +44,8 @@ from volmgr.plugin import (
     WaitForAttach,
     Where,
 )
+from volmgr.plugins import Plugins
+from volmgr.testing.node import TestNode, plugins_of
 
 
 @dataclass
@@ -256,3 +260,21 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 def needs(name: str, *, optional: bool = False) -> tuple[Reference, ...]:
     """Give the references of a volume that needs a ConfigMap."""
     return (Reference(ObjectRef("ConfigMap", "default", name), optional),)
+
+
+class EmptyDir(Plain):
+    """As Plain, of field `emptyDir`: the core knows its size limits."""
+
+    name = "example.com/empty"
+    handles = (Handles("emptyDir"),)
+
+
+def empty_dirs(script: Script, *, plain_too: bool = False) -> Plugins:
+    """Give plugins that serve `emptyDir` (and `plainProbe`) by a script."""
+    return plugins_of(EmptyDir(script), *([Plain(script)] if plain_too else []))
+
+
+def node_item(node: TestNode, document: Mapping[str, Any]) -> manifest.Item:
+    """Give a manifest as the API server hands it to the registry."""
+    (item,) = manifest.parse(json.dumps(document).encode(), "", node.plugins).items
+    return item

@@ -127,6 +127,8 @@ class World:
     node: Node | None = None
     readiness: Readiness = field(default_factory=Readiness)
     reconstructed: bool = False
+    awaits_node_status: bool = False
+    """A controller attaches, and what it has attached was not read yet."""
     draining: bool = False
     clock: float = 0.0
     """Unix time in seconds at which the reconciler last woke up."""
@@ -146,6 +148,8 @@ class World:
             reasons.append("no source has reported yet")
         if not self.reconstructed:
             reasons.append("reconstruction is not done")
+        if self.awaits_node_status:
+            reasons.append("the node status was not read yet")
         return tuple(reasons)
 
     def find_pods(self, selector: str) -> tuple[PodEntry, ...]:
