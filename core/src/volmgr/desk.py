@@ -92,9 +92,7 @@ class Desk:
         if volume is None:
             self.touched[NODE] = None
 
-    def run(
-        self, what: str, chore: Callable[[], Message], again: Callable[[float], None], delay: float = 0.0
-    ) -> None:
+    def run(self, what: str, chore: Callable[[], Message], again: Callable[[float], None], delay: float = 0.0) -> None:
         """Run a chore on a worker. When the host fails it, that is said, and `again` is called after a back-off."""
 
         def attempt() -> Message:
