@@ -86,21 +86,21 @@ class Runner:
         if volume_type.retired and operation.verb.is_making:
             return
         facets = desired.facets if desired else actual.facets if actual else None
-        exclusive = desired.exclusive if desired else self._exclusive(actual)
-        endpoint = desired.endpoint if desired else ""
-        held = holds_of(operation, facets, exclusive, endpoint)
+        exclusive, endpoint = (desired.exclusive, desired.endpoint) if desired else self._kept_from_others(actual)
+        held = holds_of(operation, facets, exclusive, f"{plugin} {endpoint}" if endpoint else "")
         if not world.admission.try_hold(held):
             return
         self._start(operation, held, desired, actual)
 
-    def _exclusive(self, actual: ActualVolume | None) -> tuple[str, ...]:
-        if actual is None or actual.spec is None:
-            return ()
-        volume_type = self._world.plugins.types.get(actual.plugin)
+    def _kept_from_others(self, actual: ActualVolume | None) -> tuple[tuple[str, ...], str]:
+        """Give the exclusive keys and the endpoint of a volume that nobody wants any more."""
+        volume_type = self._world.plugins.types.get(actual.plugin) if actual else None
+        if actual is None or actual.spec is None or volume_type is None:
+            return (), ""
         try:
-            return volume_type.ask("exclusive", actual.spec) if volume_type else ()
+            return volume_type.ask("exclusive", actual.spec), volume_type.ask("endpoint", actual.spec)
         except VolmgrError:
-            return ()
+            return (), ""
 
     def _must_wait(self, operation: Operation) -> bool:
         """Say whether a Pod's leftovers are being cleared away, or an older volume of that name is still there."""
@@ -185,6 +185,7 @@ class Runner:
             timer.cancel()
         if running is not None and running.quarantined:
             self._desk.outside.unstuck()
+            result = replace(result, ending=Ending.UNCERTAIN, error=result.error or "it ended past its deadline")
         for again in self._world.admission.release(result.job.held):
             self._desk.dirty[again] = None
         self._desk.put(name, settle(self._world.actual.get(name), operation, result.ending, result.facts))

@@ -98,9 +98,12 @@ class Tenancy:
                 self._world.desired.remove(volume.name, uid)
                 self._desk.dirty[volume.name] = None
         for volume, mount in resolution.wanted:
+            known = self._world.desired.get(volume.name)
+            before = known.mounts.get(uid) if known else None
             if self._world.desired.add(volume, mount):
                 self._world.admission.forget(volume.name, uid)
-                self._world.admission.forget(volume.name, "", final_only=True)
+                other = before is not None and (before.spec, before.revision) != (mount.spec, mount.revision)
+                self._world.admission.forget(volume.name, "", final_only=not other)
                 self._detach_no_more(volume)
             self._desk.dirty[volume.name] = None
 
