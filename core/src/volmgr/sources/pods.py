@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, KeysView
+from collections.abc import Callable, KeysView, Mapping
 from dataclasses import replace
 
 from volmgr.errors import ManifestError, OperationError
@@ -75,16 +75,23 @@ class Pods:
         """Give every accepted Pod."""
         return tuple(self._accepted.values())
 
-    def replace(self, place: Place, offers: dict[str, PodOffer]) -> None:
+    def replace(self, place: Place, offers: Mapping[str, PodOffer]) -> None:
         """Let a place offer exactly these Pods; those that it no longer has are decided first."""
-        before = self._offers.get(place, {})
-        gone = [uid for uid in before if uid not in offers]
+        self.update(place, {**dict.fromkeys(self._offers.get(place, {})), **offers})
+
+    def update(self, place: Place, offers: Mapping[str, PodOffer | None]) -> dict[str, PodOffer | None]:
+        """Let a place offer these Pods, or no longer (None), whatever else it has; gives what was instead of each."""
+        mine = self._offers.get(place, {})
+        before = {uid: mine.get(uid) for uid in offers}
+        gone = [uid for uid, offer in offers.items() if offer is None and before[uid] is not None]
         for uid in gone:
             self._take_out(place, uid)
-        for offer in offers.values():
+        there = {uid: offer for uid, offer in offers.items() if offer is not None}
+        for offer in there.values():
             self._put(offer)
-        for uid in [*gone, *offers]:
+        for uid in [*gone, *there]:
             self.decide(uid)
+        return before
 
     def forget(self, uid: str) -> bool:
         """Let go of a leaving Pod whose last volume is gone; False when it is not (or no longer) leaving."""

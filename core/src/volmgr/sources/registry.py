@@ -150,18 +150,18 @@ class Registry:
         offer = PodOffer(pod, API_PLACE, item.document, item.raw)
         with self._lock:
             held = self._pods.find(pod.uid)
-            offers = before = self._pods.offered(API_PLACE)
+            changes: dict[str, PodOffer | None] = {}
             namesake = self._pods.present(pod.key)
             if namesake is not None and namesake.offer.place == API_PLACE:
-                offers = {uid: each for uid, each in offers.items() if uid != namesake.offer.pod.uid}
-            self._pods.replace(API_PLACE, {**offers, pod.uid: offer})
+                changes[namesake.offer.pod.uid] = None
+            before = self._pods.update(API_PLACE, {**changes, pod.uid: offer})
             refusal = self._pods.refusal(API_PLACE, pod.uid)
             involved = [pod.uid, *([namesake.offer.pod.uid] if namesake else [])]
             failure = next((self._pods.unrecorded[uid] for uid in involved if uid in self._pods.unrecorded), None)
             after = self._pods.find(pod.uid)
             pending = after is not None and after.successor == offer
             if (refusal is not None and not pending) or failure is not None:
-                self._pods.replace(API_PLACE, before)
+                self._pods.update(API_PLACE, before)
             self._tell()
             if failure is not None:
                 raise failure
@@ -182,12 +182,11 @@ class Registry:
             if held.standing is Standing.PRESENT and held.offer.place != API_PLACE:
                 problem = f"the Pod {held.offer.pod.key} comes from {held.offer.place}"
                 raise ConflictError(problem, remedy="remove it there")
-            offers = self._pods.offered(API_PLACE)
-            self._pods.replace(API_PLACE, {each: offer for each, offer in offers.items() if each != uid})
+            before = self._pods.update(API_PLACE, {uid: None})
             self._tell()
             failure = self._pods.unrecorded.pop(uid, None)
             if failure is not None:
-                self._pods.replace(API_PLACE, offers)
+                self._pods.update(API_PLACE, before)
                 raise failure
             return True
 
