@@ -337,11 +337,11 @@ class Machine:
         to_mount, to_parent, to_name = self.find_parent(target)
         if from_mount is not to_mount:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        node = self._child(from_parent, from_name)
         self._must_be_writable(from_mount)
         old = to_parent.children.get(to_name)
-        if old is node:
-            return
+        if old is not None and old is from_parent.children.get(from_name):
+            return  # also for what is mounted on
+        node = self._child(from_parent, from_name)
         above: Node | None = to_parent
         while above is not None:
             if above is node:
