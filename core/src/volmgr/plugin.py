@@ -369,7 +369,7 @@ def _check_class(cls: type[VolumePlugin[Any]]) -> None:
             hint = f"did you mean {near[0]}()?" if near else "give it a leading underscore"
             message = f"{cls.__qualname__}.{method}() is no part of the plugin interface; {hint}"
             raise PluginError(message)
-        expected, given = list(inspect.signature(base).parameters), list(inspect.signature(function).parameters)
+        expected, given = _parameters(base), _parameters(function)
         if given != expected:
             message = (
                 f"{cls.__qualname__}.{method}({', '.join(given)}) must have the parameters ({', '.join(expected)})"
@@ -378,7 +378,19 @@ def _check_class(cls: type[VolumePlugin[Any]]) -> None:
         _check_ability(cls, method)
 
 
+def _parameters(function: Callable[..., object]) -> list[str]:
+    """Give the parameters as they are written, without annotations: a default would hide one from pluggy."""
+    found = inspect.signature(function).parameters.values()
+    return [str(parameter.replace(annotation=inspect.Parameter.empty)) for parameter in found]
+
+
 def _public_functions(cls: type) -> Iterable[tuple[str, Callable[..., object]]]:
+    for part in cls.__mro__:  # what other classes give it, too, unless they were looked at when they were defined
+        if part is cls or not (part in _INTERFACE or issubclass(part, VolumePlugin) or part in {object, Generic}):
+            yield from _public_functions_of(part)
+
+
+def _public_functions_of(cls: type) -> Iterable[tuple[str, Callable[..., object]]]:
     for name, member in vars(cls).items():
         if name.startswith("_"):
             continue

@@ -69,6 +69,17 @@ class _Conflict:
     claims: tuple[VolumeType, ...]
 
 
+_Key = tuple[str, str | None, Where]
+"""A field, a driver, and whether it stands in a Pod or a PersistentVolume."""
+
+
+def _keys(volume_type: VolumeType) -> Iterable[_Key]:
+    """Give what a type says that it serves."""
+    for handle in volume_type.plugin.handles:
+        for place in (Where.POD, Where.PV) if handle.where is Where.BOTH else (handle.where,):
+            yield (handle.field, handle.driver, place)
+
+
 class _Loader(ExtensionManager[Any]):
     """stevedore, told to keep each entry point's distribution and to isolate every failure."""
 
@@ -111,7 +122,9 @@ class Plugins:
         self.registration = HookManager("volmgr")
         self.registration.add_hookspecs(hookspecs.Registration)
         self.registration.add_hookspecs(hookspecs.Operations)  # so that a misspelt hook is found
-        self._owners: dict[tuple[str, str | None, Where], VolumeType | _Conflict] = {}
+        self._owners: dict[_Key, VolumeType | _Conflict] = {}
+        self._doubles: dict[str, tuple[VolumeType, ...]] = {}
+        """Types of one name, by that name; none of them serves anything."""
 
     def add(self, plugin: VolumePlugin[Any], origin: Origin) -> None:
         """Register one plugin object; raises PluginError when its name or version cannot be taken."""
@@ -122,24 +135,30 @@ class Plugins:
         if not getattr(cls, "name", "") or not getattr(cls, "handles", ()):
             message = f"{cls.__qualname__} must set name and handles"
             raise PluginError(message)
-        if plugin.name in self.types:
-            other = self.types.pop(plugin.name)
-            self._disown(other)
-            message = f"{plugin.name} is brought by both {other.origin} and {origin}; uninstall one of them"
-            self.broken.append(Broken(other.origin, message))
-            raise PluginError(message)
         volume_type = VolumeType(plugin, origin, [module for module, _ in self.modules])
+        if plugin.name in self.types or plugin.name in self._doubles:
+            raise PluginError(self._refuse_double(volume_type))
         self.types[plugin.name] = volume_type
-        for handle in plugin.handles:
-            places = (Where.POD, Where.PV) if handle.where is Where.BOTH else (handle.where,)
-            for place in places:
-                key = (handle.field, handle.driver, place)
-                owner = self._owners.get(key)
-                if owner is None:
-                    self._owners[key] = volume_type
-                else:
-                    claims = owner.claims if isinstance(owner, _Conflict) else (owner,)
-                    self._owners[key] = _Conflict((*claims, volume_type))
+        for key in _keys(volume_type):
+            owner = self._owners.get(key)
+            if owner is None:
+                self._owners[key] = volume_type
+            else:
+                claims = owner.claims if isinstance(owner, _Conflict) else (owner,)
+                self._owners[key] = _Conflict((*claims, volume_type))
+
+    def _refuse_double(self, newcomer: VolumeType) -> str:
+        """Let none of the types of one name serve anything, and say which packages bring them."""
+        first = self.types.pop(newcomer.name, None)
+        claims = self._doubles[newcomer.name] = (*self._doubles.get(newcomer.name, (first,) if first else ()), newcomer)
+        for claim in claims:
+            for key in _keys(claim):
+                self._owners[key] = _Conflict(claims)
+        names = " and ".join(str(claim.origin) for claim in claims)
+        message = f"{newcomer.name} is brought by both {names}; uninstall one of them"
+        if first is not None:
+            self.broken.append(Broken(first.origin, message))
+        return message
 
     def replace_driver(self, plugin: VolumePlugin[Any], origin: Origin) -> None:
         """Register a driver's plugin object, in place of one of the same name and origin; raises PluginError."""
@@ -286,8 +305,15 @@ def _take_module(plugins: Plugins, module: ModuleType, origin: Origin, found: li
         if options is not None and not options["wrapper"]:
             message = f"{module.__name__}.{hook} is no wrapper: it would replace the volume type's own operation"
             raise PluginError(message)
-    plugins.registration.register(module)
-    plugins.registration.check_pending()
+    if plugins.registration.is_registered(module):
+        raise PluginError(f"module {module.__name__} is named by two entry points; remove one of them")
+    try:
+        plugins.registration.register(module)
+        plugins.registration.check_pending()
+    except BaseException:
+        if plugins.registration.is_registered(module):  # its misspelt hook would be found in each later package, too
+            plugins.registration.unregister(module)
+        raise
     plugins.modules.append((module, origin))
     classes = getattr(module, "volmgr_volume_plugins", None)
     if classes is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -21,6 +22,7 @@ from volmgr.plugin import (
     DeviceMounted,
     DeviceUnmounted,
     Expanded,
+    Facets,
     Measured,
     Mounted,
     Reconstructed,
@@ -48,6 +50,18 @@ OUTCOMES: Mapping[str, type[Any]] = {
     "measure": Measured,
 }
 """The type of value that each operation returns."""
+
+ANSWERS: Mapping[str, tuple[type, ...]] = {
+    "volume_name": (str,),
+    "unique_name": (str,),
+    "facets": (Facets,),
+    "references": (tuple,),
+    "refresh_at": (int, float, type(None)),
+    "endpoint": (str,),
+    "exclusive": (tuple,),
+    "device_target": (Path,),
+}
+"""The type of value that each pure method returns."""
 
 HOOKS = {f"volmgr_{name}": name for name in OPERATIONS}
 
@@ -81,6 +95,7 @@ class _Keeper:
     def begin(self) -> None:
         self.local.value = None
         self.local.error = None
+        self.local.acted = False
 
     def keep(self) -> Generator[None, Any, Any]:
         try:
@@ -89,6 +104,7 @@ class _Keeper:
             self.local.error = error
             raise
         self.local.value = value
+        self.local.acted = True
         return value
 
 
@@ -146,26 +162,32 @@ class VolumeType:
         self._manager = HookManager("volmgr")
         self._manager.add_hookspecs(hookspecs.Operations)
         self._manager.register(plugin, "type")
-        self._manager.register(self._keeper, "keeper")
         for wrapper in wrappers:
             self._manager.register(wrapper)
+        self._manager.register(self._keeper, "keeper")  # after the others, or a trylast one would be inside of it
 
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - by method
         """Call a pure method; whatever goes wrong in it is a PluginError that names the package."""
         try:
-            return getattr(self.plugin, method)(*arguments)
+            answer = getattr(self.plugin, method)(*arguments)
         except VolmgrError:
             raise
         except Exception as error:
             log.exception("%s: %s() failed", self.origin, method)
             raise PluginError(f"{method}() of {self.origin} failed: {type(error).__name__}: {error}") from error
+        if not isinstance(answer, ANSWERS[method]):
+            wanted = " or ".join(each.__name__ for each in ANSWERS[method])
+            raise PluginError(f"{method}() of {self.origin} gave {answer!r} instead of {wanted}")
+        return answer
 
     def call(self, operation: str, request: object, host: Host) -> Any:  # noqa: ANN401 - by operation, OUTCOMES
         """Perform one operation and give its outcome; raises what the plugin or a wrapper raised.
 
         If the plugin acted and the chain around it then failed or lost the result, raises UncertainError; an
-        error that a wrapper made milder is raised as it was.
+        error that a wrapper swallowed or made milder is raised as it was.
         """
+        if not hasattr(self.plugin, operation):
+            raise PluginError(f"{self.name}: {self.origin} has no {operation}()")
         kept = self._keeper
         kept.begin()
         hook = getattr(self._manager.hook, f"volmgr_{operation}")
@@ -179,10 +201,11 @@ class VolumeType:
             if kept.local.error is not None and severity(kept.local.error) > severity(error):
                 raise kept.local.error from error
             raise
+        if kept.local.error is not None:
+            raise kept.local.error
         if isinstance(value, OUTCOMES[operation]):
             return value
-        acted = kept.local.value is not None or kept.local.error is not None
         message = f"{self.name}: {operation} gave {value!r} instead of {OUTCOMES[operation].__name__}"
-        if acted or value is not None:
+        if kept.local.acted or value is not None:
             raise UncertainError(message)
         raise PluginError(message)

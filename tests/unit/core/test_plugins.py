@@ -1,0 +1,275 @@
+"""Loading packages, isolating broken ones, and dispatching a volume to exactly one type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.flow.core.probes import Disk, Plain, Script
+from tests.unit.core.packages import Site, site, type_source
+from volmgr.errors import PluginError, UnservedError
+from volmgr.model.pod import Pod, PodSpec
+from volmgr.plugin import Facets, Handles, ObjectMeta, VolumePlugin, VolumeSpec, Where
+from volmgr.plugins import Plugins
+from volmgr.volume_type import Origin
+
+ORIGIN = Origin("test", "0", "test")
+POD = Pod(metadata=ObjectMeta(name="p"), spec=PodSpec())
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> Iterator[Site]:
+    with site(tmp_path) as here:
+        here.install("acme-good", type_source(), "Good")
+        yield here
+
+
+def broken(plugins: Plugins) -> dict[str, str]:
+    """Give the problem of each broken distribution."""
+    return {each.origin.distribution: each.problem for each in plugins.broken}
+
+
+def test_a_package_that_names_a_class_serves_its_field(packages: Site) -> None:
+    plugins = packages.load()
+    found = plugins.find("good")
+    assert found.name == "example.com/good"
+    assert str(found.origin).startswith("acme-good 1.0 (it = site_module_")
+    assert plugins.broken == []
+
+
+@pytest.mark.parametrize(
+    ("source", "attribute", "problem"),
+    [
+        ("import no_such_module_at_all", "X", "ModuleNotFoundError: No module named 'no_such_module_at_all'"),
+        ("raise ImportError('needs libfoo')", "X", "ImportError: needs libfoo"),
+        ("assert 1 == 2, 'a check of mine'", "X", "PluginError: import ended with AssertionError: a check of mine"),
+        ("import sys; sys.exit('no licence')", "X", "PluginError: import ended with SystemExit: no licence"),
+        ("1 / 0", "X", "ZeroDivisionError: division by zero"),
+        ("def broken(:", "X", "SyntaxError"),
+        ("", "Missing", "AttributeError"),
+        ("Thing = 42", "Thing", "PluginError: 42 is neither a VolumePlugin subclass nor a module"),
+        (type_source() + "    api_version = 99\n", "Good", "PluginError: Good is written for plugin API 99"),
+        (
+            "from volmgr.plugin import *\nclass Nameless(VolumePlugin[None]): handles = (Handles('x'),)",
+            "Nameless",
+            "PluginError: Nameless must set name and handles",
+        ),
+        (
+            "from volmgr.plugin import *\nclass Bad(VolumePlugin[None]):\n def mout(self, request, host): ...",
+            "Bad",
+            "PluginError: Bad.mout() is no part of the plugin interface; did you mean mount()?",
+        ),
+        (
+            type_source() + "    def __init__(self): raise RuntimeError('no')\n",
+            "Good",
+            "RuntimeError: no",
+        ),
+        (
+            type_source() + "    def __init__(self): raise SystemExit(3)\n",
+            "Good",
+            "SystemExit: 3",
+        ),
+    ],
+    ids=[
+        "missing dependency",
+        "ImportError",
+        "AssertionError",
+        "SystemExit",
+        "any exception",
+        "syntax error",
+        "missing attribute",
+        "neither class nor module",
+        "wrong API version",
+        "no name",
+        "misspelt method",
+        "constructor fails",
+        "constructor exits",
+    ],
+)
+def test_a_broken_package_is_named_with_its_traceback_and_the_others_work(
+    packages: Site, source: str, attribute: str, problem: str
+) -> None:
+    packages.install("acme-broken", source.replace("example.com/good", "example.com/other"), attribute)
+    plugins = packages.load()
+    assert list(broken(plugins)) == ["acme-broken"]
+    assert broken(plugins)["acme-broken"].startswith(problem)
+    assert "Traceback" in plugins.broken[0].traceback
+    assert plugins.find("good").name == "example.com/good"
+
+
+def test_two_packages_of_one_name_are_refused_naming_both_and_so_is_a_third(packages: Site) -> None:
+    packages.install("acme-other", type_source(field="other"), "Good")
+    packages.install("acme-third", type_source(), "Good")
+    plugins = packages.load()
+    assert set(broken(plugins)) == {"acme-good", "acme-other", "acme-third"}
+    assert "example.com/good" not in plugins.types
+    for problem in broken(plugins).values():
+        assert "example.com/good is brought by both acme-good 1.0 " in problem
+        assert "acme-other 1.0" in problem
+    for field in ("good", "other"):
+        with pytest.raises(PluginError, match=r"claimed by acme-good 1\.0 .* and acme-other .* and acme-third .*") as e:
+            plugins.find(field)
+        assert not isinstance(e.value, UnservedError)
+
+
+def test_two_packages_of_one_field_conflict_there_and_nowhere_else(packages: Site) -> None:
+    second = type_source("Second", "example.com/second").replace(
+        '(Handles("good"),)', '(Handles("good"), Handles("b"))'
+    )
+    packages.install("acme-second", second, "Second")
+    plugins = packages.load()
+    with pytest.raises(PluginError, match=r"'good' is claimed by acme-good .* and acme-second .*; uninstall one"):
+        plugins.find("good")
+    assert plugins.find("b").name == "example.com/second"
+    assert plugins.broken == []
+
+
+def test_a_module_may_bring_types(packages: Site) -> None:
+    source = (
+        type_source("Other", "example.com/other", "other")
+        + """
+@hookimpl
+def volmgr_volume_plugins():
+    return [Other]
+"""
+    )
+    packages.install("acme-module", source)
+    assert packages.load().find("other").name == "example.com/other"
+
+
+@pytest.mark.parametrize(
+    ("hook", "problem"),
+    [
+        ("@hookimpl\ndef volmgr_mount(request, host): return None", "is no wrapper: it would replace the volume type"),
+        ("@hookimpl(wrapper=True)\ndef volmgr_mout(request, host): yield", "unknown hook 'volmgr_mout'"),
+        ("@hookimpl(wrapper=True)\ndef volmgr_mount(request, ghost): yield", "ghost"),
+        ("@hookimpl(wrapper=True)\ndef volmgr_mount(request, host): return None", "no generator"),
+        ("@hookimpl\ndef volmgr_holds(pod): return None", "pod"),
+        ("@hookimpl\ndef volmgr_volume_plugins(): raise KeyError('x')", "KeyError"),
+    ],
+    ids=["no wrapper", "unknown hook", "unknown argument", "wrapper without yield", "wrong argument", "hook raises"],
+)
+def test_a_module_with_a_wrong_hook_is_broken_alone(packages: Site, hook: str, problem: str) -> None:
+    packages.install("acme-wrong", f"from volmgr.plugin import hookimpl\n{hook}\n")
+    packages.install(
+        "acme-zzz", "from volmgr.plugin import hookimpl\n@hookimpl\ndef volmgr_holds(pod_uid): return 'me'"
+    )
+    plugins = packages.load()
+    assert list(broken(plugins)) == ["acme-wrong"]
+    expected = "generator" if problem == "no generator" else problem
+    assert expected in broken(plugins)["acme-wrong"]
+    assert plugins.find("good").name == "example.com/good"
+    assert plugins.holders("u1") == "me"
+
+
+def test_a_package_that_fails_to_say_who_holds_a_pod_counts_as_a_holder(packages: Site) -> None:
+    source = "from volmgr.plugin import hookimpl\n@hookimpl\ndef volmgr_holds(pod_uid): raise OSError('socket')"
+    packages.install("acme-runtime", source)
+    assert packages.load().holders("u1") == "unknown: a package failed to answer: socket"
+
+
+def test_a_package_that_fails_to_hear_of_an_operation_is_not_felt(packages: Site) -> None:
+    source = """
+    from volmgr.plugin import hookimpl
+    @hookimpl
+    def volmgr_operation_finished(volume, outcome): raise OSError("socket")
+    """
+    packages.install("acme-audit", source)
+    packages.load().finished("v", "mount", "u1", "done", 0.1)
+
+
+def test_a_field_nobody_serves_names_the_package_that_would() -> None:
+    plugins = Plugins()
+    with pytest.raises(UnservedError, match=r"no installed package serves volume type 'nfs'; install volmgr-nfs, then"):
+        plugins.find("nfs")
+    with pytest.raises(UnservedError, match=r"'csi' with driver 'x'; install volmgr-csi"):
+        plugins.find("csi", "x")
+    with pytest.raises(UnservedError, match=r"'hostpath'; did you mean 'hostPath'\?"):
+        plugins.find("hostpath")
+
+
+def test_a_field_whose_package_is_broken_says_so(packages: Site) -> None:
+    packages.install("volmgr-nfs", "1 / 0", "Nfs")
+    plugins = packages.load()
+    with pytest.raises(UnservedError, match=r"volmgr-nfs 1\.0 .* is installed but broken: ZeroDivisionError"):
+        plugins.find("nfs")
+
+
+class Driver(VolumePlugin[None]):
+    """Serves one CSI driver."""
+
+    name = "example.com/driver"
+    handles = (Handles("csi", driver="x.example.com"), Handles("tape", where=Where.PV))
+
+
+class AnyCsi(VolumePlugin[None]):
+    """Serves every CSI driver."""
+
+    name = "kubernetes.io/csi"
+    handles = (Handles("csi"),)
+
+
+def test_a_class_for_one_driver_comes_before_the_one_for_all() -> None:
+    plugins = Plugins()
+    plugins.add(AnyCsi(), ORIGIN)
+    plugins.add(Driver(), ORIGIN)
+    assert plugins.find("csi", "x.example.com").name == "example.com/driver"
+    assert plugins.find("csi", "y.example.com").name == "kubernetes.io/csi"
+    assert plugins.find("csi").name == "kubernetes.io/csi"
+
+
+def test_a_field_of_persistent_volumes_is_not_served_in_pods() -> None:
+    plugins = Plugins()
+    plugins.add(Driver(), ORIGIN)
+    assert plugins.find("tape", where=Where.PV).name == "example.com/driver"
+    with pytest.raises(UnservedError):
+        plugins.find("tape")
+
+
+def test_a_retired_driver_serves_nothing_new_and_stays_known() -> None:
+    plugins = Plugins()
+    plugins.add(Driver(), ORIGIN)
+    plugins.retire("example.com/driver")
+    with pytest.raises(UnservedError):
+        plugins.find("csi", "x.example.com")
+    assert plugins.types["example.com/driver"].retired
+    plugins.replace_driver(Driver(), ORIGIN)
+    assert not plugins.find("csi", "x.example.com").retired
+
+
+def test_a_pure_method_that_raises_names_the_package() -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("oops")
+
+    plugins = Plugins()
+    plugins.add(Disk(Script(pure=fail)), ORIGIN)
+    spec: VolumeSpec[object] = VolumeSpec(name="v", type="diskProbe", source=None)
+    with pytest.raises(PluginError, match=r"facets\(\) of test 0 \(test\) failed: ZeroDivisionError: oops"):
+        plugins.types[Disk.name].ask("facets", spec, {})
+
+
+@pytest.mark.parametrize(
+    ("method", "script", "wanted"),
+    [
+        ("facets", Script(facets=None), "Facets"),  # type: ignore[arg-type]
+        ("references", Script(references=None), "tuple"),  # type: ignore[arg-type]
+        ("endpoint", Script(endpoint=7), "str"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_pure_method_that_gives_something_else_names_the_package(method: str, script: Script, wanted: str) -> None:
+    plugins = Plugins()
+    plugins.add(Plain(script), ORIGIN)
+    spec: VolumeSpec[object] = VolumeSpec(name="v", type="plainProbe", source=None)
+    arguments = {"facets": (spec, {}), "references": (spec, POD), "endpoint": (spec,)}[method]
+    with pytest.raises(PluginError, match=rf"{method}\(\) of test 0 \(test\) gave .* instead of {wanted}"):
+        plugins.types[Plain.name].ask(method, *arguments)
+
+
+def test_the_fields_of_installed_types_are_known() -> None:
+    plugins = Plugins()
+    plugins.add(Plain(Script(facets=Facets())), ORIGIN)
+    assert plugins.known("plainProbe")
+    assert not plugins.known("nfs")
+    assert plugins.fields() == {"plainProbe"}
