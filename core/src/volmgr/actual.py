@@ -109,9 +109,12 @@ class Facts:
 
 def settle(volume: ActualVolume | None, operation: Operation, ending: Ending, facts: Facts) -> ActualVolume | None:
     """Give the state of a volume after an operation ended; None when nothing of it is left."""
-    now = volume or ActualVolume(name=operation.volume, plugin=facts.plugin)
+    now = volume or ActualVolume(
+        name=operation.volume, plugin=facts.plugin, spec=facts.spec, facets=facts.facets, mode=facts.mode
+    )
     if facts.facets is not None:
-        now = replace(now, plugin=facts.plugin, spec=facts.spec, facets=facts.facets, mode=facts.mode)
+        if volume is not None:
+            now = replace(now, plugin=facts.plugin, spec=facts.spec, facets=facts.facets, mode=facts.mode)
         if now.attachable is not Attachable.YES and facts.facets.attach:
             now = replace(now, attachable=Attachable.YES)
     match operation.verb:
@@ -215,7 +218,7 @@ def _mounted(now: ActualVolume, uid: str, ending: Ending, facts: Facts) -> Actua
         inline=facts.spec is None or facts.spec.pv is None,
     )
     now = now.with_mount(mount)
-    if ending is Ending.DONE:
+    if ending is Ending.DONE and (now.reconstructed or now.size != (now.size or facts.size)):
         now = replace(now, reconstructed=False, size=now.size or facts.size)
     return now
 

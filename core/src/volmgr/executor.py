@@ -347,7 +347,7 @@ class Executor:
                 identity=identity,
                 mounted_at=at,
             )
-            self._journal.write_mount(done)
+            self._journal.write_mount(done, again=True)
         is_mount = identity is not None and identity.mount is not None
         return replace(facts, path=path, device_path=device_path or None, at=at, is_mount=is_mount)
 
@@ -422,7 +422,7 @@ class Executor:
         target = (paths.block_volume if block else paths.volume)(uid, job.type.name, mount.spec_name)
         record = self._journal.read_mount(uid, mount.spec_name)
         if record is not None and record.step != "unmounting":
-            self._journal.write_mount(replace(record, step="unmounting"))
+            self._journal.write_mount(replace(record, step="unmounting"), again=True)
         self._clear_subpaths(uid, mount.spec_name)
         if block:
             directory = actual.device_target or self._device_target(job)

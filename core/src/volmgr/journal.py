@@ -99,10 +99,10 @@ class Journal:
         self._files = host.files
         self._state = host.paths.state
 
-    def write_mount(self, record: MountRecord) -> None:
-        """Write a mount record; it need not outlive a power cut, since no mount does."""
+    def write_mount(self, record: MountRecord, *, again: bool = False) -> None:
+        """Write a mount record, or (`again`) a later step of it; it need not outlive a power cut, since no mount does."""
         path = records.pod_mount(self._state, record.pod_uid, record.spec.name)
-        records.write(self._files, path, MOUNT, _body(record))
+        records.write(self._files, path, MOUNT, _body(record), again=again)
 
     def forget_mount(self, pod_uid: str, spec_name: str) -> None:
         """Remove a mount record."""

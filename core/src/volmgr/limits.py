@@ -31,6 +31,8 @@ def pod_limit(pod: Pod, resource: str) -> int:
     whole = pod.spec.resources.limits.get(resource)
     if whole is not None:
         return _with_overhead(pod, resource, whole.value)
+    if not any(resource in container.resources.limits for container in pod.all_containers()):
+        return 0  # as most Pods: fractions are slow
     sidecars = _NONE
     largest_init = _NONE
     for container in pod.spec.init_containers:

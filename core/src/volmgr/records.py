@@ -48,9 +48,12 @@ def decode(kind: str, data: bytes | None) -> dict[str, object] | None:
     return {key: value for key, value in fields.items() if key not in {"kind", "version"}}
 
 
-def write(files: Files, path: Path, kind: str, body: Mapping[str, object], *, durable: bool = False) -> None:
-    """Write a record at once; `durable` survives a power cut."""
-    files.ensure_directory(path.parent, 0o700, parents_mode=0o700)
+def write(
+    files: Files, path: Path, kind: str, body: Mapping[str, object], *, durable: bool = False, again: bool = False
+) -> None:
+    """Write a record at once; `durable` survives a power cut, `again` replaces one that is there."""
+    if not again:
+        files.ensure_directory(path.parent, 0o700, parents_mode=0o700)
     files.write(path, encode(kind, body), 0o600, durable=durable)
 
 
@@ -68,12 +71,12 @@ def file_name(name: str) -> str:
 
 def pod_mounts(state: Path, pod_uid: str) -> Path:
     """Give the directory of a Pod's mount records."""
-    return state / "mounts" / pod_uid
+    return state.joinpath("mounts", pod_uid)
 
 
 def pod_mount(state: Path, pod_uid: str, spec_name: str) -> Path:
     """Give the path of the record of one pod mount."""
-    return pod_mounts(state, pod_uid) / file_name(spec_name)
+    return state.joinpath("mounts", pod_uid, file_name(spec_name))
 
 
 def volume(state: Path, name: str) -> Path:

@@ -83,7 +83,7 @@ class LocalFiles:
     def ensure_directory(self, path: Path, mode: int, *, exact: bool = False, parents_mode: int = 0o750) -> bool:
         """Make a directory and its parents; one that is made has just this mode, whatever the umask is."""
         made = self._make_directory(path, mode, parents_mode)
-        if made or exact:
+        if exact and not made:
             self.chmod(path, mode)
         return made
 
@@ -260,7 +260,7 @@ class LocalFiles:
         text = str(path)
         if not text.startswith(self._root):
             return False
-        if ".." in path.parts:
+        if "/../" in text or text.endswith("/.."):
             raise OperationError(f"refused {path}: a path below the root has no .. in it")
         return True
 
@@ -328,6 +328,9 @@ class LocalFiles:
         directory = self._open(path.parent, _DIRECTORY)
         try:
             os.mkdir(path.name, mode, dir_fd=directory)
+            made = os.stat(path.name, dir_fd=directory, follow_symlinks=False).st_mode
+            if stat.S_IMODE(made) != mode:  # the umask, or a default ACL
+                self.chmod(path, mode)
             return True
         except FileExistsError:
             self._check_kind(path, directory, stat.S_IFDIR)

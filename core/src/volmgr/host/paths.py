@@ -13,7 +13,7 @@ from volmgr.model.names import escape
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The layout below `root`, which is absolute and has no symbolic link in it."""
+    """The layout below `root`, which is absolute and has no symbolic link in it; a join of many parts is one step."""
 
     root: Path
 
@@ -39,31 +39,31 @@ class Paths:
 
     def pod(self, uid: str) -> Path:
         """Give everything of one Pod."""
-        return self.pods / uid
+        return self.root.joinpath("pods", uid)
 
     def volumes(self, uid: str) -> Path:
         """Give a Pod's file-system volumes, by escaped plugin name."""
-        return self.pods / uid / "volumes"
+        return self.root.joinpath("pods", uid, "volumes")
 
     def volume(self, uid: str, plugin: str, spec_name: str) -> Path:
         """Give one file-system volume of a Pod."""
-        return self.pods / uid / "volumes" / escape(plugin) / spec_name
+        return self.root.joinpath("pods", uid, "volumes", escape(plugin), spec_name)
 
     def block_volumes(self, uid: str) -> Path:
         """Give a Pod's block volumes, by escaped plugin name."""
-        return self.pods / uid / "volumeDevices"
+        return self.root.joinpath("pods", uid, "volumeDevices")
 
     def block_volume(self, uid: str, plugin: str, spec_name: str) -> Path:
         """Give the symbolic link to the device of one block volume of a Pod."""
-        return self.pods / uid / "volumeDevices" / escape(plugin) / spec_name
+        return self.root.joinpath("pods", uid, "volumeDevices", escape(plugin), spec_name)
 
     def pod_plugin(self, uid: str, plugin: str, name: str) -> Path:
         """Give what a plugin keeps for one volume of a Pod: its ready marker."""
-        return self.pods / uid / "plugins" / escape(plugin) / name
+        return self.root.joinpath("pods", uid, "plugins", escape(plugin), name)
 
     def subpaths(self, uid: str) -> Path:
         """Give the bind targets of a Pod's subPaths."""
-        return self.pods / uid / "volume-subpaths"
+        return self.root.joinpath("pods", uid, "volume-subpaths")
 
     def plugin(self, plugin: str) -> Path:
         """Give a plugin's own directory; its name is not escaped."""

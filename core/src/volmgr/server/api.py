@@ -120,9 +120,20 @@ class ApiServer:
         except messages.HttpError as error:
             answer = messages.problem(error.status, error.detail, close=error.fatal)
             keep = not error.fatal
-        connection.settimeout(SEND_TIMEOUT)
         if isinstance(answer, EventStream):
+            connection.settimeout(SEND_TIMEOUT)
             answer.send(connection)
             return False
-        connection.sendall(answer)
+        _send(connection, answer)
         return keep
+
+
+def _send(connection: socket.socket, answer: bytes) -> None:
+    """Send at once what the socket takes, nearly always all: a timeout costs three calls that each yield the GIL."""
+    try:
+        sent = connection.send(answer, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        sent = 0
+    if sent < len(answer):
+        connection.settimeout(SEND_TIMEOUT)
+        connection.sendall(memoryview(answer)[sent:])

@@ -92,7 +92,8 @@ class Reader:
     def next(self) -> Request | None:
         """Block for the next request; None when the client has gone; raises HttpError."""
         if not self._buffer:
-            self._connection.settimeout(None)
+            if self._connection.gettimeout() is not None:
+                self._connection.settimeout(None)
             self._buffer += self._connection.recv(_CHUNK)
             if not self._buffer:
                 return None
