@@ -77,6 +77,11 @@ class Script:
         if error is not None:
             raise error
 
+    def forget(self) -> None:
+        """Forget what was asked so far."""
+        self.calls.clear()
+        self.requests.clear()
+
     def count(self, operation: str) -> int:
         """Count the calls of an operation."""
         return self.calls.count(operation)
