@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from volmgr.next_step import blocked, plan
-from volmgr.report.volumes import wall
+from volmgr.report.volumes import missing_type, wall
 
 if TYPE_CHECKING:
     from volmgr.operations import Operation
@@ -45,8 +45,11 @@ class PlanReport:
 
 
 def plan_report(world: World) -> PlanReport:
-    """Report all operations that are due, and all wishes that wait."""
-    operations = plan(world.desired, world.actual, world.readiness)
+    """Report all operations that are due, and all wishes that wait.
+
+    Of a root that is not adopted: what would be due if it were, since that is what its owner must know before.
+    """
+    operations = plan(world.desired, world.actual, replace(world.readiness, read_only=False))
     return PlanReport(
         operations=tuple(_planned(world, operation) for operation in operations),
         waiting=(*_blocked(world), *_unresolved(world)),
@@ -67,6 +70,11 @@ def _planned(world: World, operation: Operation) -> PlannedOperation:
 
 
 def _delay(world: World, operation: Operation) -> str:
+    if world.readiness.read_only:
+        return "the root directory is not adopted: run volmgr adopt"
+    actual = world.actual.get(operation.volume)
+    if actual is not None and actual.plugin not in world.plugins.types:
+        return f"waits for {missing_type(actual.plugin)}"
     backoff = world.admission.backoff(operation)
     if any(running.key == operation.key for running in world.running):
         return "it runs"
