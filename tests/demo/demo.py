@@ -79,10 +79,16 @@ The paths are those of kubelet; a container runtime binds them into the containe
 def mistakes_are_named(stage: Stage) -> None:
     """Show a broken manifest, and a volume type that is not installed."""
     stage.scene("A mistake stops nobody else, and says what to do")
+    followed = stage.follow()
     stage.file("manifests/mail.yaml", MAIL)
+    stage.await_event(followed, "InvalidManifest")
     stage.file("manifests/archive.yaml", ARCHIVE)
-    stage.run("volmgr wait archive --timeout 1s 2> /dev/null", code=1)
-    stage.say("The first file has a typing error; the second Pod needs a volume type that nobody installed here:")
+    stage.await_event(followed, "FailedMount")
+    stage.stop(followed)
+    stage.say(
+        "The first file has a typing error; the second Pod needs a volume type that nobody installed here. Both say so \
+when they are asked, too:"
+    )
     stage.run("volmgr why mail", code=1, has=["emptyDir.meduim", "did you mean medium?"])
     stage.run("volmgr why archive", has=["install volmgr-nfs"])
     stage.run("volmgr plugins", has=["volmgr-emptydir", "volmgr-hostpath"])
@@ -152,8 +158,11 @@ def a_busy_volume_is_left_alone(stage: Stage) -> None:
     """Show deletion while a process still uses a volume."""
     stage.scene("The Pod goes while a process still uses its volume")
     user = stage.spawn(f"cd {SHOP_VOLUMES}/cache && exec sleep 300")
+    followed = stage.follow()
     stage.run("rm manifests/*.yaml")
-    stage.run("volmgr wait shop --for unmounted --timeout 2500ms", code=1, has=["it is in use", f"{user.pid} (sleep)"])
+    stage.await_event(followed, "FailedUnmount")
+    stage.stop(followed)
+    stage.run("volmgr why shop", has=["it is in use", f"{user.pid} (sleep)"])
     stage.say("A volume in use is never torn away; it is named, with the process, and tried again.")
     stage.stop(user)
 

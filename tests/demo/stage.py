@@ -113,7 +113,7 @@ class Stage:
 
     def spawn(self, command: str) -> subprocess.Popen[str]:
         """Start a line of shell in the background."""
-        self._print("typed", f"$ ({command}) &")
+        self._print("typed", f"$ ({command.replace('exec ', '')}) &")
         return self._popen(["bash", "-c", command])
 
     def stop(self, child: subprocess.Popen[str]) -> None:
