@@ -24,8 +24,7 @@ def map_device(host: Host, device_path: str, map_directory: Path, pod_uid: str, 
         device = _real(host, Path(device_path))
         bind = map_directory / pod_uid
         host.files.ensure_directory(map_directory, 0o750)
-        host.files.ensure_file(bind)
-        host.mounts.ensure_bound(device, bind)
+        _bind(host, device, bind)
         host.files.ensure_directory(link.parent, 0o750)
         host.files.ensure_symlink(link, str(device))
         host.block.attach_loop(bind)
@@ -43,17 +42,35 @@ def unmap_device(host: Host, map_directory: Path, pod_uid: str, link: Path) -> N
     host.files.remove_directory(link.parent)
     host.mounts.unmount(bind)
     host.files.remove_file(bind)
+    for other in _mapped(host, map_directory)[:1]:  # one lock serves all Pods, and it had this Pod's bind open
+        host.block.attach_loop(map_directory / other)
 
 
 def check_unused(host: Host, map_directory: Path) -> None:
     """Refuse to tear a device down while a Pod's bind is left in its map directory; raises OperationError."""
-    left = [
+    left = _mapped(host, map_directory)
+    if left:
+        raise OperationError(f"{map_directory} is still mapped for {', '.join(left)}")
+
+
+def _bind(host: Host, device: Path, bind: Path) -> None:
+    """Bind a device on its file; another device there is of before, when it had another name."""
+    there, wanted = host.files.info(bind), host.files.info(device)
+    if there is not None and there.kind != "file":
+        if wanted is not None and there.rdev == wanted.rdev:
+            return
+        host.mounts.unmount(bind)
+    host.files.ensure_file(bind)
+    host.mounts.ensure_bound(device, bind)
+
+
+def _mapped(host: Host, map_directory: Path) -> list[str]:
+    """Name the Pods for which a device is bound in its map directory."""
+    return [
         name
         for name in host.files.names(map_directory)
         if (info := host.files.info(map_directory / name)) is not None and info.kind != "directory"
     ]
-    if left:
-        raise OperationError(f"{map_directory} is still mapped for {', '.join(left)}")
 
 
 def _real(host: Host, device: Path) -> Path:

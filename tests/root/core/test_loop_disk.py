@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
 from collections.abc import Iterator
@@ -71,13 +70,13 @@ def machine(hosts: RealHosts) -> Iterator[Machine]:
     host, top = hosts.fresh()
     machine = Machine(host, top)
     yield machine
+    loops = [loop for image in top.iterdir() for loop in host.block.find_loops(image)]
+    for lock in (lock for loop in loops for lock in host.block.find_loops(loop)):  # what a failed test left
+        host.block.detach_loop(lock)
     for entry in host.mounts.below(host.paths.root):
         host.mounts.unmount(entry.target)
-    for image, _ in itertools.product(sorted(top.iterdir()), range(2)):
-        for loop in host.block.find_loops(image):
-            for lock in host.block.find_loops(loop):
-                host.block.detach_loop(lock)
-            host.block.detach_loop(loop)
+    for loop in loops:
+        host.block.detach_loop(loop)
 
 
 def test_a_disk_is_attached_mounted_and_given_back(machine: Machine) -> None:
