@@ -6,6 +6,7 @@ Durations are seconds, or texts such as `500ms` and `2m`.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,6 +68,8 @@ class Config:
     """How often a package that said that a Pod still runs is asked again."""
     reload_delay: float = _duration("reload_delay", 0.1)
     """How long a reload waits for its answer to reach the client."""
+    mount_options: Mapping[str, tuple[str, ...]] = field(default_factory=dict, metadata={"name": "mount_options"})
+    """Further mount options of volumes declared in Pods, by volume type: `kubernetes.io/empty-dir: [nosuid]`."""
     keep_terminated_pod_volumes: bool = _switch("keep_terminated_pod_volumes", default=False)
     """Keep the volumes of Pods that have finished; kubelet's old flag of that name."""
     controller_attach: bool = _switch("controller_attach", default=False)

@@ -101,6 +101,7 @@ class Daemon:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         sys.setswitchinterval(SWITCH_INTERVAL)
+        os.umask(0o022)  # modes of what is made are exact, whoever starts the daemon
         inherited = reload.inherited()
         self.config = _config(arguments)
         root_dir: Path = arguments.root_dir

@@ -77,3 +77,7 @@ class TransientError(VolmgrError):
 
 class NotReconstructible(VolmgrError):
     """A directory on disk does not say enough to rebuild its volume."""
+
+
+class NotOurs(NotReconstructible):
+    """What lies in a volume's place was made by somebody else: it is left alone and named."""

@@ -89,9 +89,15 @@ class Result:
 class Executor:
     """Performs jobs on a host."""
 
-    def __init__(self, host: Host, wall: Callable[[], float] = time.time) -> None:
-        """Use the host's services; `wall` gives Unix time in seconds."""
+    def __init__(
+        self,
+        host: Host,
+        wall: Callable[[], float] = time.time,
+        mount_options: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    ) -> None:
+        """Use the host's services; `wall` gives Unix time in seconds, `mount_options` are those of inline volumes."""
         self._host = host
+        self._mount_options = mount_options
         self._wall = wall
         self._journal = Journal(host)
 
@@ -363,6 +369,7 @@ class Executor:
 
     def _mount_request(self, job: Job, mount: DesiredMount, *, remount: bool) -> Mount[Any]:
         spec, pod = mount.spec, mount.pod
+        options = self._mount_options.get(job.type.name, ()) if spec.pv is None else spec.mount_options
         paths = self._host.paths
         block = spec.mode is VolumeMode.BLOCK
         return Mount(
@@ -373,7 +380,7 @@ class Executor:
             mode=spec.mode,
             device_path=job.actual.device_path if job.actual else "",
             device_target=job.actual.device_target if job.actual else None,
-            options=_options(spec.mount_options, read_only=spec.read_only),
+            options=_options(options, read_only=spec.read_only),
             read_only=spec.read_only,
             fs_user=_common_user(mount),
             fs_group=pod.spec.security_context.fs_group,

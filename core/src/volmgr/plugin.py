@@ -19,6 +19,7 @@ import pluggy
 from volmgr.errors import (
     BusyError,
     CommandError,
+    NotOurs,
     NotReconstructible,
     OperationError,
     PluginError,
@@ -104,6 +105,7 @@ __all__ = [
     "MountEntry",
     "Mounted",
     "Node",
+    "NotOurs",
     "NotReconstructible",
     "Object",
     "ObjectMeta",
@@ -231,7 +233,7 @@ class VolumePlugin(Generic[S]):
         raise NotImplementedError
 
     def reconstruct(self, found: Found, host: Host) -> Reconstructed[S]:
-        """Rebuild a volume from what is on disk; raises NotReconstructible."""
+        """Rebuild a volume from what is on disk; raises NotReconstructible, or NotOurs for what must not be touched."""
         del host
         message = f"{self.name}: {found.path} does not say which volume it is"
         raise NotReconstructible(message)

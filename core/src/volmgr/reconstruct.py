@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from volmgr.actual import ActualVolume, Cause, PodMount
-from volmgr.errors import VolmgrError
+from volmgr.errors import NotOurs, VolmgrError
 from volmgr.journal import Journal, MountRecord, SpecRecord, VolumeRecord
 from volmgr.model.names import pod_volume_name, shared_volume_name, unescape
 from volmgr.model.volume import Attachable, Facets, Presence, VolumeMode, VolumeSpec
@@ -164,6 +164,8 @@ class _Reconstruction:
         if volume_type is not None:
             try:
                 answer = volume_type.call("reconstruct", found, self.host)
+            except NotOurs:
+                return  # it is kept, and named by who looks for orphans
             except VolmgrError:
                 pass  # it is still unmounted by name, when nobody wants it
             else:

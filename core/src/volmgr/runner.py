@@ -41,7 +41,7 @@ class Runner:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._world = desk.world
-        self._executor = Executor(desk.host, desk.outside.wall)
+        self._executor = Executor(desk.host, desk.outside.wall, desk.config.mount_options)
         self._deadlines: dict[Operation, Timer] = {}
         self._stopped: Callable[[], None] | None = None
 

@@ -188,7 +188,8 @@ class LocalFiles:
                 if durable:
                     _sync(directory)
             except OSError as error:
-                _raise_unless_gone(f"remove {path}", error)
+                if not _is_missing(path.name, directory):  # a read-only file system refuses before it looks
+                    _raise_unless_gone(f"remove {path}", error)
 
     def remove_directory(self, path: Path) -> bool:
         """Remove an empty directory; missing is success, False when it is not empty or a mount."""
@@ -197,9 +198,9 @@ class LocalFiles:
                 return True
             try:
                 os.rmdir(path.name, dir_fd=directory)
-            except FileNotFoundError:
-                return True
             except OSError as error:
+                if _is_missing(path.name, directory):
+                    return True
                 if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY}:
                     return False
                 raise syscalls.failed(f"remove the directory {path}", error) from error
@@ -217,7 +218,9 @@ class LocalFiles:
             return
         if not small:
             try:
-                self._trash.take(path)
+                with self._existing_parent(path) as directory:
+                    if directory is not None:
+                        self._trash.take(path.name, directory)
                 return
             except FileNotFoundError:
                 return
@@ -403,3 +406,13 @@ def _sync(directory: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _is_missing(name: str, directory: int) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -28,13 +28,16 @@ class Trash:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def take(self, path: Path) -> None:
-        """Rename `path` into the trash and delete it later; OSError (EXDEV: other file system) leaves it there."""
+    def take(self, name: str, directory: int) -> None:
+        """Rename what is called `name` in an open directory into the trash, and delete it later.
+
+        OSError (EXDEV: other file system) leaves it there.
+        """
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place = self._path / f"{os.getpid()}-{next(self._numbers)}-{path.name[:128]}"
+        place = self._path / f"{os.getpid()}-{next(self._numbers)}-{name[:128]}"
         while os.path.lexists(place):
-            place = self._path / f"{os.getpid()}-{next(self._numbers)}-{path.name[:128]}"
-        os.rename(path, place)
+            place = self._path / f"{os.getpid()}-{next(self._numbers)}-{name[:128]}"
+        os.rename(name, place, src_dir_fd=directory)
         self._delete_later([place])
 
     def resume(self) -> None:

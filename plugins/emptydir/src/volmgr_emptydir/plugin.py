@@ -22,6 +22,7 @@ from volmgr.plugin import (
     Measured,
     Mount,
     Mounted,
+    NotOurs,
     Objects,
     OperationError,
     Pod,
@@ -107,7 +108,10 @@ class EmptyDir(VolumePlugin[EmptyDirSource], Measurable):
         return Unmounted()
 
     def reconstruct(self, found: Found, host: Host) -> Reconstructed[EmptyDirSource]:
-        del host
+        marker = host.paths.pod_plugin(found.pod_uid, self.name, found.spec_name) / "ready"
+        if host.files.info(marker) is None and host.files.names(found.path):
+            # kubelet's marker proves that an emptyDir is managed; without it, its data may be anybody's.
+            raise NotOurs(f"{found.path} holds data and has no ready marker")
         source = recorded_source(found.record.get("source"))
         return Reconstructed(spec=VolumeSpec(name=found.spec_name, type="emptyDir", source=source))
 
