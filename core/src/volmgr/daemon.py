@@ -221,13 +221,13 @@ class Daemon:
         self.reconciler.step()
         if not self._announced and not self.world.not_ready_because:
             self._announced = True
-            _notify(f"READY=1\nSTATUS={len(self.world.pods)} Pods, {len(self.world.actual)} volumes")
             log.info(
                 "ready: %d Pods, %d volumes, root %s",
                 len(self.world.pods),
                 len(self.world.actual),
                 self.host.paths.root,
             )
+            _notify(f"READY=1\nSTATUS={len(self.world.pods)} Pods, {len(self.world.actual)} volumes")
 
     def _mounts_changed(self) -> None:
         self.mounts.acknowledge()
