@@ -109,14 +109,9 @@ class Facts:
 
 def settle(volume: ActualVolume | None, operation: Operation, ending: Ending, facts: Facts) -> ActualVolume | None:
     """Give the state of a volume after an operation ended; None when nothing of it is left."""
-    now = volume or ActualVolume(
-        name=operation.volume, plugin=facts.plugin, spec=facts.spec, facets=facts.facets, mode=facts.mode
-    )
-    if facts.facets is not None:
-        if volume is not None:
-            now = replace(now, plugin=facts.plugin, spec=facts.spec, facets=facts.facets, mode=facts.mode)
-        if now.attachable is not Attachable.YES and facts.facets.attach:
-            now = replace(now, attachable=Attachable.YES)
+    now = _asked_for(volume, operation, facts)
+    if facts.facets is not None and now.attachable is not Attachable.YES and facts.facets.attach:
+        now = replace(now, attachable=Attachable.YES)
     match operation.verb:
         case Verb.ATTACH | Verb.VERIFY_ATTACHED:
             now = _attached(now, ending, facts)
@@ -137,6 +132,17 @@ def settle(volume: ActualVolume | None, operation: Operation, ending: Ending, fa
         case Verb.DETACH:
             now = _detached(now, ending)
     return None if now.is_gone else now
+
+
+def _asked_for(volume: ActualVolume | None, operation: Operation, facts: Facts) -> ActualVolume:
+    """Give the volume as it was, but as what it was asked for now."""
+    if volume is None:
+        return ActualVolume(
+            name=operation.volume, plugin=facts.plugin, spec=facts.spec, facets=facts.facets, mode=facts.mode
+        )
+    if facts.facets is None:
+        return volume
+    return replace(volume, plugin=facts.plugin, spec=facts.spec, facets=facts.facets, mode=facts.mode)
 
 
 def _or(new: str | None, old: str) -> str:

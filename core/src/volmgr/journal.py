@@ -100,7 +100,7 @@ class Journal:
         self._state = host.paths.state
 
     def write_mount(self, record: MountRecord, *, again: bool = False) -> None:
-        """Write a mount record, or (`again`) a later step of it; it need not outlive a power cut, since no mount does."""
+        """Write a mount record, or (`again`) a later step of one; like the mount, it need not outlive a power cut."""
         path = records.pod_mount(self._state, record.pod_uid, record.spec.name)
         records.write(self._files, path, MOUNT, _body(record), again=again)
 

@@ -23,6 +23,7 @@ class Loop:
         self._selector = selectors.DefaultSelector()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._selector.register(self._wake, selectors.EVENT_READ, self._woken)
+        self._pending = False
         self._running = True
 
     def watch(self, file: FileDescriptorLike, ready: Callable[[], None]) -> None:
@@ -34,8 +35,10 @@ class Loop:
         self._selector.unregister(file)
 
     def wake(self) -> None:
-        """Let the loop take a step; from any thread."""
-        os.eventfd_write(self._wake, 1)
+        """Let the loop take a step; from any thread. Once is enough until it has woken: each is a system call."""
+        if not self._pending:
+            self._pending = True
+            os.eventfd_write(self._wake, 1)
 
     def stop(self) -> None:
         """Let run() return after the current step."""
@@ -44,6 +47,7 @@ class Loop:
 
     def _woken(self) -> None:
         os.eventfd_read(self._wake)
+        self._pending = False  # before the step: whatever comes during it wakes again
 
     def run(self, step: Callable[[], None], timers: Timers) -> None:
         """Take steps until stopped."""

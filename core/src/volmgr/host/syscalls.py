@@ -9,6 +9,7 @@ import ctypes
 import errno
 import os
 from dataclasses import dataclass
+from functools import cache
 
 from volmgr.errors import OperationError
 
@@ -75,6 +76,9 @@ class _Statfs(ctypes.Structure):
 
 class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+_OPEN_HOW_SIZE = ctypes.c_size_t(ctypes.sizeof(_OpenHow))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +152,14 @@ def statfs(path: str) -> Statfs:
 
 def open_beneath(path: str, flags: int, *, descriptor: int = AT_FDCWD) -> int:
     """Open without following any symbolic link, in no part of the path: openat2(2)."""
-    how = _OpenHow(flags=flags | os.O_CLOEXEC, mode=0, resolve=RESOLVE_NO_SYMLINKS)
-    size = ctypes.c_size_t(ctypes.sizeof(how))
-    encoded = ctypes.c_char_p(os.fsencode(path))
-    return system_call(_SYS_OPENAT2, ctypes.c_int(descriptor), encoded, ctypes.byref(how), size, path=path)
+    how = _open_how(flags | os.O_CLOEXEC)
+    return system_call(_SYS_OPENAT2, descriptor, os.fsencode(path), how, _OPEN_HOW_SIZE, path=path)
+
+
+@cache
+def _open_how(flags: int) -> object:
+    """Give a pointer to the structure for these flags, made once: most of what is done on files begins with it."""
+    return ctypes.pointer(_OpenHow(flags=flags, mode=0, resolve=RESOLVE_NO_SYMLINKS))
 
 
 def system_call(number: int, *arguments: object, path: str = "") -> int:
