@@ -6,7 +6,7 @@ import importlib
 import importlib.metadata
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
@@ -64,7 +64,7 @@ class Site:
 
 
 @contextmanager
-def site(top: Path) -> Iterator[Site]:
+def site(top: Path) -> Generator[Site]:
     """Give an empty site that is on the import path meanwhile."""
     here = Site(top)
     sys.path.insert(0, str(top))

@@ -285,7 +285,7 @@ def check_that_it_converges(desired: DesiredVolume | None, actual: ActualVolume 
         if not busy:
             break
     assert next_step(desired, actual, READY) == ()
-    there = actual.mounts if actual else {}
+    there = actual.mounts if actual else dict[str, PodMount]()
     assert set(there) == (set(desired.mounts) if desired else set())
     assert all(mount.state is YES for mount in there.values())
     if desired is None:

@@ -262,9 +262,9 @@ def test_a_pure_method_that_gives_something_else_names_the_package(method: str, 
     plugins = Plugins()
     plugins.add(Plain(script), ORIGIN)
     spec: VolumeSpec[object] = VolumeSpec(name="v", type="plainProbe", source=None)
-    arguments = {"facets": (spec, {}), "references": (spec, POD), "endpoint": (spec,)}[method]
+    calls: dict[str, tuple[object, ...]] = {"facets": (spec, {}), "references": (spec, POD), "endpoint": (spec,)}
     with pytest.raises(PluginError, match=rf"{method}\(\) of test 0 \(test\) gave .* instead of {wanted}"):
-        plugins.types[Plain.name].ask(method, *arguments)
+        plugins.types[Plain.name].ask(method, *calls[method])
 
 
 def test_the_fields_of_installed_types_are_known() -> None:
