@@ -163,6 +163,7 @@ class Reconciler:
             self._desk.dirty[volume.name] = None
         if self.world.readiness.unmount and not before.unmount:
             self._departures.look_for_orphans()
+            self._tenancy.retain_soon()  # what an earlier daemon kept may be in nobody's use any more
         self.waiters.notify_all()
 
     def _take_over(self, message: Reconstructed) -> None:

@@ -142,9 +142,9 @@ class Tenancy:
             self._desk.references[uid] = references
         else:
             self._desk.references.pop(uid, None)
-        self._retain_soon()
+        self.retain_soon()
 
-    def _retain_soon(self) -> None:
+    def retain_soon(self) -> None:
         """Let the objects in use be kept on disk, once for many changes."""
         if self._retain_timer is None:
             when = self._desk.outside.monotonic() + self._desk.config.retain_debounce

@@ -73,6 +73,18 @@ class Site(Protocol):
         """List a directory; a missing one is empty."""
         ...
 
+    def tree(self, path: Path) -> dict[Path, str]:
+        """Give everything at and below a path: kind, mode, and the content of files."""
+        ...
+
+    def disk_image(self, path: Path) -> None:
+        """Make an image with an ext4 file system."""
+        ...
+
+    def loops(self, path: Path) -> tuple[Path, ...]:
+        """Give the loop devices of an image."""
+        ...
+
     def settle(self) -> None:
         """Wait for what is deleted in the background."""
         ...
@@ -140,6 +152,18 @@ class FakeSite:
     def names(self, path: Path) -> list[str]:
         place = self.fake.machine.look(path)
         return [] if place is None else sorted(place[1].children)
+
+    def tree(self, path: Path) -> dict[Path, str]:
+        return self.fake.tree(path)
+
+    def disk_image(self, path: Path) -> None:
+        self.fake.put(path, bytes(1 << 20))
+        device = self.fake.block.attach_loop(path)
+        self.fake.machine.format(device, "ext4")
+        self.fake.block.detach_loop(device)
+
+    def loops(self, path: Path) -> tuple[Path, ...]:
+        return self.fake.block.find_loops(path)
 
     def settle(self) -> None:
         self.fake.settle()
