@@ -7,23 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, blocks
+from tests.docs.pages import blocks
+from tests.docs.tutorial import PAGE, write_project
 from tests.side_venv import SideVenv
-
-PAGE = ROOT / "docs/plugins/tutorial.md"
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files that the tutorial shows."""
     top = tmp_path_factory.mktemp("tutorial")
-    for block in blocks(PAGE):
-        if "/" in block.title:
-            path = top / block.title
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(block.text)
-        elif block.title == "note":
-            (top / "reader.yaml").write_text(block.text)
+    write_project(top)
     return top
 
 
