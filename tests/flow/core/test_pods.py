@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.flow.core.probes import Script, claim_of, config_map, empty_dirs, needs, node_item, plain, storage
+from volmgr.actual import ActualVolume, PodMount
 from volmgr.config import Config
 from volmgr.errors import OperationError
 from volmgr.messages import NodeStatusRead
@@ -461,6 +464,61 @@ def test_nothing_is_unmounted_before_the_node_status_was_read(controlled: TestNo
     hear(controlled, status({DISK: "/dev/sda"}, (DISK,)))
     assert disk_script.count("unmount") == 1
     assert controlled.is_unmounted("u1")
+
+
+def in_use(node: TestNode) -> tuple[str, ...]:
+    """Give what the node status is to say."""
+    return node.world.volumes_in_use
+
+
+def test_a_volume_is_in_use_from_when_it_is_wanted_until_it_is_detached(
+    controlled: TestNode, disk_script: Script
+) -> None:
+    assert in_use(controlled) == ()
+    controlled.put_file("more.yaml", *storage("d0"))
+    controlled.apply(pod("web", claim_of("data", "d1"), claim_of("more", "d0"), plain("tmp"), uid="u1"))
+    both = ("example.com/disk/d0", DISK)
+    assert in_use(controlled) == both
+    hear(controlled, status(dict.fromkeys(both, "/dev/sda"), both))
+    assert controlled.is_mounted("web")
+    assert in_use(controlled) == both
+    disk_script.fail("unmount_device", OperationError("busy"))
+    controlled.delete("u1")
+    assert len(in_use(controlled)) == 1
+    controlled.advance(0.5)
+    assert in_use(controlled) == ()
+
+
+@pytest.mark.parametrize(
+    ("attached", "attachable", "path"),
+    [({DISK: "fake/path"}, Attachable.YES, "fake/path"), ({}, Attachable.NO, "/dev/reconstructed")],
+)
+def test_what_is_unknown_of_a_reconstructed_volume_is_settled_by_the_node_status_and_nothing_else(
+    controlled: TestNode, attached: dict[str, str], attachable: Attachable, path: str
+) -> None:
+    known = ActualVolume(
+        name=DISK,
+        plugin="example.com/disk",
+        attachable=Attachable.UNKNOWN,
+        attached=Presence.UNCERTAIN,
+        device=Presence.UNCERTAIN,
+        device_path="/dev/reconstructed",
+    ).with_mount(PodMount(pod_uid="u1", spec_name="pv-d1", state=Presence.UNCERTAIN))
+    other = replace(known, name="example.com/other/x", plugin="example.com/other", attachable=Attachable.YES)
+    for volume in (known, other):
+        controlled.world.actual.put(volume.name, volume)
+    controlled.world.plugins.types.clear()  # nobody unmounts it meanwhile
+    hear(controlled, status(attached))
+    found = controlled.world.actual.get(DISK)
+    assert found is not None
+    assert (found.attachable, found.device_path) == (attachable, path)
+    unchanged = controlled.world.actual.get(other.name)
+    assert unchanged is not None
+    assert unchanged.attachable is Attachable.YES
+    hear(controlled, status({}))
+    again = controlled.world.actual.get(DISK)
+    assert again is not None
+    assert again.attachable is attachable
 
 
 def test_a_driver_that_attaches_no_more_needs_no_handshake_and_no_detach(

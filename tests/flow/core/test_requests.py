@@ -24,10 +24,6 @@ def disks(node: TestNode) -> TestNode:
     return node
 
 
-def security(**context: object) -> dict[str, object]:
-    return {"securityContext": context}
-
-
 def test_a_read_only_claim_adds_ro_to_the_options(node: TestNode, disk_script: Script) -> None:
     node.apply(pod("web", claim_of("data", "d1", read_only=True), uid="u1"))
     node.put_file("storage.yaml", *storage("d1"))
@@ -64,8 +60,8 @@ def test_the_user_is_the_one_that_all_containers_run_as(
 
 def test_the_group_of_the_first_waiting_pod_goes_with_the_device(disks: TestNode, disk_script: Script) -> None:
     disk_script.fail("mount_device", OperationError("not yet"))
-    disks.apply(pod("a", claim_of("data", "d1"), uid="ua", **security(fsGroup=11)))
-    disks.apply(pod("b", claim_of("data", "d1"), uid="ub", **security(fsGroup=12)))
+    disks.apply(pod("a", claim_of("data", "d1"), uid="ua", securityContext={"fsGroup": 11}))
+    disks.apply(pod("b", claim_of("data", "d1"), uid="ub", securityContext={"fsGroup": 12}))
     disks.hold("ua", 4711)
     disks.delete("ua")
     disks.advance(0.5)
@@ -78,7 +74,7 @@ def test_the_group_of_the_first_waiting_pod_goes_with_the_device(disks: TestNode
 
 
 def test_the_core_gives_a_volume_s_files_to_the_group(node: TestNode) -> None:
-    node.apply(pod("web", plain("data"), uid="u1", **security(fsGroup=1234)))
+    node.apply(pod("web", plain("data"), uid="u1", securityContext={"fsGroup": 1234}))
     info = node.host.files.info(node.host.paths.volume("u1", Plain.name, "data"))
     assert info is not None
     assert info.gid == 1234
@@ -196,7 +192,7 @@ def test_an_unknown_type_names_its_package_and_the_rest_is_mounted(node: TestNod
 def test_an_ephemeral_claim_of_another_pod_is_refused(node: TestNode) -> None:
     pv, _ = storage("web-scratch")
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "u1", "controller": True}
-    ephemeral = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
+    ephemeral: dict[str, object] = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
     node.put_file("storage.yaml", pv, claim("web-scratch", "pv-web-scratch"))
     node.apply(pod("web", ephemeral, uid="u1"))
     assert node.world.pods["u1"].errors == {

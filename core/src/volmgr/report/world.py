@@ -152,6 +152,12 @@ class World:
             reasons.append("the node status was not read yet")
         return tuple(reasons)
 
+    @property
+    def volumes_in_use(self) -> tuple[str, ...]:
+        """Give what belongs into the node status' volumesInUse: attachable and wanted, or still attached; sorted."""
+        wanted = {volume.name for volume in self.desired if volume.facets.attach}
+        return tuple(sorted(wanted | self.actual.attached_in_use()))
+
     def find_pods(self, selector: str) -> tuple[PodEntry, ...]:
         """Find Pods by UID, `namespace/name`, or name (namespace `default`), those not leaving first."""
         if selector in self.pods:
