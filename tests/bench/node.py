@@ -1,0 +1,145 @@
+"""A daemon to measure: the installed volmgrd as its own process, and a client of its API."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+
+from tests.bench.processes import cpu_seconds
+from volmgr.cli.client import Client
+
+READY_WITHIN = 60.0
+"""Seconds until a start counts as failed."""
+REMOVAL_SETTLE = 0.1
+"""Seconds; the default, 1 s, would only make the benchmark longer: it is taken off what was measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a start cost until READY=1, in seconds."""
+
+    wall: float
+    cpu: float
+
+
+class Node:
+    """One root directory with its daemon, manifests directory and socket."""
+
+    def __init__(self, top: Path, *, directory: bool = True) -> None:
+        """Lay everything out below `top`; nothing is started."""
+        self.top = top
+        self.root = top / "root"
+        self.manifests = top / "manifests"
+        self.staging = top / "staging"
+        self.socket = str(top / "volmgr.sock")
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+        for path in (self.manifests, self.staging):
+            path.mkdir(parents=True, exist_ok=True)
+        (top / "config.yaml").write_text(f"removal_settle: {REMOVAL_SETTLE}\n")
+        self.client = Client(self.socket)
+
+    @property
+    def pid(self) -> int:
+        """The daemon's process."""
+        assert self._process is not None, "start() comes first"
+        return self._process.pid
+
+    def start(self) -> Started:
+        """Start the daemon and wait until it says that it is ready."""
+        command = [str(Path(sys.executable).with_name("volmgrd")), "--root-dir", str(self.root)]
+        command += ["--socket", self.socket, "--config", str(self.top / "config.yaml")]
+        if self._directory:
+            command += ["--manifests", str(self.manifests)]
+        notify = f"\0volmgr-bench-{os.getpid()}-{time.monotonic_ns()}"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel, (self.top / "log").open("ab") as log:
+            channel.bind(notify)
+            channel.settimeout(0.5)
+            begin = time.perf_counter()
+            self._process = subprocess.Popen(command, stderr=log, env=environment(f"@{notify[1:]}"))
+            while not self._is_ready(channel, begin):
+                pass
+            started = Started(time.perf_counter() - begin, cpu_seconds(self.pid))
+        self.client.close()
+        self.client.get("/readyz")  # raises unless it is 200
+        return started
+
+    def _is_ready(self, channel: socket.socket, begin: float) -> bool:
+        """Wait for a word of the daemon; raises RuntimeError when none is to be expected."""
+        try:
+            return b"READY=1" in channel.recv(4096)
+        except TimeoutError:
+            ended = self._process is None or self._process.poll() is not None
+            if ended or time.perf_counter() - begin > READY_WITHIN:
+                log = (self.top / "log").read_text(errors="replace")
+                raise RuntimeError(f"volmgrd did not become ready; its log ends with:\n{log[-4000:]}") from None
+            return False
+
+    def stop(self) -> None:
+        """End the daemon; what is mounted stays."""
+        if self._process is not None:
+            self.client.close()
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait()
+            self._process = None
+
+    def drain(self) -> None:
+        """Take every volume down, and end the daemon."""
+        for path in self.manifests.iterdir():
+            path.unlink()
+        self.client.post("/v1/drain?timeout=60", timeout=90)
+        self.stop()
+
+    def post(self, body: bytes) -> None:
+        """Send a Pod."""
+        self.client.post("/v1/pods", body)
+
+    def wait(self, pod: str, condition: str = "mounted") -> None:
+        """Wait for a Pod on the same connection."""
+        self.client.get(f"/v1/pods/{pod}/wait?for={condition}&timeout=30")
+
+    def delete(self, pod: str) -> None:
+        """Let a Pod leave."""
+        self.client.request("DELETE", f"/v1/pods/{pod}")
+
+    def wait_for_all(self, pods: Sequence[str], condition: str = "mounted") -> Thread:
+        """Begin to wait for many Pods, by one connection on which all questions are asked at once; join() to end."""
+        asked = "".join(
+            f"GET /v1/pods/{pod}/wait?for={condition}&timeout=60 HTTP/1.1\r\nHost: volmgr\r\n\r\n" for pod in pods
+        ).encode()
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self.socket)
+
+        def answers() -> None:
+            with connection:
+                sender = Thread(target=connection.sendall, args=(asked,))
+                sender.start()
+                left = len(pods)
+                rest = b""
+                while left:
+                    data = connection.recv(1 << 16)
+                    assert data, "the daemon closed the connection"
+                    # A head may be cut in two; what is kept is shorter than one.
+                    text = rest + data
+                    left -= text.count(b"HTTP/1.1 200")
+                    assert b"HTTP/1.1 504" not in text, "a Pod was not reached in time"
+                    rest = text[-11:]
+                sender.join()
+
+        thread = Thread(target=answers)
+        thread.start()
+        return thread
+
+
+def environment(notify: str) -> Mapping[str, str]:
+    """Give the daemon's environment: as a service has it, so with byte code."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    return {**kept, "NOTIFY_SOCKET": notify}

@@ -1,0 +1,72 @@
+"""The Pods that are measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+MEMORY: Mapping[str, object] = {"emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
+DISK: Mapping[str, object] = {"emptyDir": {}}
+
+
+def host_path(path: Path) -> Mapping[str, object]:
+    """Give a hostPath source for a directory that exists."""
+    return {"hostPath": {"path": str(path), "type": "Directory"}}
+
+
+def uid(number: int, prefix: str = "b") -> str:
+    """Give a Pod's UID."""
+    return f"{prefix}0000000-0000-4000-8000-{number:012d}"
+
+
+def pod(number: int, sources: Sequence[Mapping[str, object]], prefix: str = "b") -> dict[str, object]:
+    """Give a Pod with these volumes, all used."""
+    names = [f"v{index}" for index in range(len(sources))]
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in names]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"{prefix}-{number}", "namespace": "default", "uid": uid(number, prefix)},
+        "spec": {
+            "containers": [{"name": "main", "image": "registry.example/main:1", "volumeMounts": mounts}],
+            "volumes": [{"name": name, **source} for name, source in zip(names, sources, strict=True)],
+        },
+    }
+
+
+def as_json(manifest: Mapping[str, object]) -> bytes:
+    """Give a manifest as a node agent sends it."""
+    return json.dumps(manifest).encode()
+
+
+def as_yaml(manifest: Mapping[str, object]) -> bytes:
+    """Give a manifest as people write it: block style."""
+    return "\n".join(_lines(manifest)).encode() + b"\n"
+
+
+def _lines(value: object) -> list[str]:
+    if isinstance(value, dict) and value:
+        members = cast("dict[str, object]", value)
+        return [line for key, inner in members.items() for line in _entry(key, inner)]
+    if isinstance(value, list) and value:
+        items = cast("list[object]", value)
+        return [("  " if number else "- ") + line for item in items for number, line in enumerate(_lines(item))]
+    return [_scalar(value)]
+
+
+def _entry(key: str, value: object) -> list[str]:
+    if isinstance(value, (dict, list)) and value:
+        return [f"{key}:", *(f"  {line}" for line in _lines(cast("object", value)))]
+    return [f"{key}: {_scalar(value)}"]
+
+
+def _scalar(value: object) -> str:
+    """Leave text without quotes, as people do; ours is never anything else then."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def volume_path(root: Path, pod_uid: str, index: int = 0) -> Path:
+    """Give where an emptyDir of a Pod is mounted."""
+    return root / "pods" / pod_uid / "volumes" / "kubernetes.io~empty-dir" / f"v{index}"
