@@ -6,12 +6,14 @@ done, and its path is still the very mount (or directory) that was recorded.
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from volmgr.actual import ActualVolume, Cause, PodMount
-from volmgr.errors import NotOurs, VolmgrError
+from volmgr.errors import NotOurs, PluginError, VolmgrError
 from volmgr.journal import Journal, MountRecord, SpecRecord, VolumeRecord
 from volmgr.model.names import pod_volume_name, shared_volume_name, unescape
 from volmgr.model.volume import Attachable, Facets, Presence, VolumeMode, VolumeSpec
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from volmgr.host.interface import Host
     from volmgr.plugins import Plugins
     from volmgr.volume_type import VolumeType
+
+log = logging.getLogger("volmgr.reconstruct")
 
 
 def reconstruct(host: Host, plugins: Plugins) -> tuple[ActualVolume, ...]:
@@ -152,8 +156,9 @@ class _Reconstruction:
         if facets.attach:
             volume = replace(volume, attached=Presence.UNCERTAIN, attach_cause=Cause.RECONSTRUCTION)
         if facets.device and volume_type is not None and volume.spec is not None:
-            target = volume_type.ask("device_target", volume.spec, self.host)
-            volume = replace(volume, device=Presence.UNCERTAIN, device_cause=Cause.RECONSTRUCTION, device_target=target)
+            volume = replace(volume, device=Presence.UNCERTAIN, device_cause=Cause.RECONSTRUCTION)
+            with suppress(PluginError):  # then it is asked again when it is needed
+                volume = replace(volume, device_target=volume_type.ask("device_target", volume.spec, self.host))
         return volume
 
     def _add_found(self, found: Found) -> None:
@@ -168,12 +173,18 @@ class _Reconstruction:
                 return  # it is kept, and named by who looks for orphans
             except VolmgrError:
                 pass  # it is still unmounted by name, when nobody wants it
+            except Exception:  # a plugin's bug: its volumes stay as they are, and those of others are found
+                log.exception("%s: reconstructing %s failed", volume_type.origin, found.path)
+                return
             else:
                 spec = replace(answer.spec, reconstructed=True, mode=found.mode)
                 device_path = answer.device_path
         facets = _facets(volume_type, spec)
         if volume_type and spec and facets and (facets.attach or facets.device):
-            name = shared_volume_name(found.plugin, volume_type.ask("volume_name", spec))
+            try:
+                name = shared_volume_name(found.plugin, volume_type.ask("volume_name", spec))
+            except PluginError:  # ask() has logged it
+                return
         known = self.volumes.get(name)
         if known is None:
             known = ActualVolume(

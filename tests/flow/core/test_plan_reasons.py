@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from volmgr.report.orphans import orphans_report
 from volmgr.report.plan import plan_report
 from volmgr.testing import FakeHost
 from volmgr.testing.node import TestNode, plugins_of
@@ -38,3 +39,16 @@ def test_what_waits_for_a_package_says_so() -> None:
     (planned,) = plan_report(node.world).operations
 
     assert planned.delayed.startswith("waits for a package that serves kubernetes.io/nfs: install volmgr-nfs")
+
+
+def test_an_empty_directory_of_a_missing_type_is_forgotten_when_it_is_removed() -> None:
+    host = FakeHost()
+    directory = left_by_kubelet(host, "kubernetes.io/nfs")
+    node = TestNode(host, plugins_of(EmptyDir()))
+    node.sources_ready()
+    node.reconciler.set_read_only(read_only=False)
+    node.settle()
+
+    assert host.files.info(directory) is None
+    assert plan_report(node.world).operations == ()
+    assert orphans_report(node.world).orphans == ()

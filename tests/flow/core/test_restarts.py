@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from tests.flow.core.probes import DISK_FACETS, Disk, Plain, Script, claim_of, plain, storage
+from tests.flow.core.probes import DISK_FACETS, Disk, Plain, ProbeSource, Script, claim_of, plain, storage
 from volmgr.errors import OperationError, UncertainError
 from volmgr.messages import Message
 from volmgr.model.volume import Facets, Presence
-from volmgr.plugin import VolumeMode
+from volmgr.plugin import Host, Objects, VolumeMode, VolumeSpec
 from volmgr.report.why import why
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed, When
 from volmgr.testing.node import TestNode, plugins_of, pod
@@ -240,3 +241,48 @@ def test_a_daemon_killed_at_any_host_call_leaves_nothing_behind_and_detaches(whe
         assert script.calls.index("unmount_device") > max(
             index for index, call in enumerate(script.calls) if call == "mount"
         ), where
+
+
+class Moody(Disk):
+    """Cannot say what its volumes are called, or where they are mounted."""
+
+    name = "example.com/moody"
+
+    def volume_name(self, spec: VolumeSpec[ProbeSource]) -> str:
+        self._script.pure()
+        return super().volume_name(spec)
+
+    def device_target(self, spec: VolumeSpec[ProbeSource], host: Host) -> Path:
+        self._script.pure()
+        return super().device_target(spec, host)
+
+    def facets(self, spec: VolumeSpec[ProbeSource], objects: Objects) -> Facets:
+        del spec, objects
+        return DISK_FACETS
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["from its record", "from its directory"])
+def test_a_type_that_fails_while_its_volumes_are_looked_for_keeps_no_other_from_starting(
+    host: FakeHost, plain_script: Script, recorded: bool
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("oops")
+
+    script = Script()
+    node = TestNode(host, plugins_of(Moody(script), Plain(plain_script)))
+    node.sources_ready()
+    node.put_file("storage.yaml", *storage("d1"))
+    node.apply(pod("web", claim_of("data", "d1"), uid="u1"))
+    assert node.is_mounted("web"), node.warnings()
+    script.pure = fail
+    restart(node, lose=("volumes",) if recorded else ("volumes", "mounts"))
+    node.sources_ready()
+    node.apply(pod("other", plain("data"), uid="u2"))
+    assert node.is_mounted("other")
+    assert script.count("unmount") == 0
+    script.pure = lambda: None
+    node.start()
+    node.settle()
+    node.put_file("storage.yaml", *storage("d1"))
+    node.sources_ready()
+    assert node.is_mounted("web"), node.warnings()
