@@ -80,6 +80,7 @@ class Departures:
         for orphan in message.kept:
             self._world.orphans[orphan.path] = orphan
             self._desk.event(Severity.WARNING, "OrphanKept", f"{orphan.path} is kept: {orphan.reason}", uid=uid)
+        self._drop_gone(message)
         self._clearing.discard(uid)
         if message.failed:
             self._rest(uid)
@@ -97,6 +98,14 @@ class Departures:
             else:
                 self._tenancy.populate(uid)
         self._desk.touched[uid] = None
+
+    def _drop_gone(self, message: Tidied) -> None:
+        """Forget volumes of missing types whose directory was empty: nobody else will say that they are gone."""
+        for volume in self._world.actual.of_pod(message.uid):
+            served = volume.plugin in self._world.plugins.types
+            if not served and volume.mounts[message.uid].path in message.gone:
+                left = volume.without_mount(message.uid)
+                self._desk.put(volume.name, None if left.is_gone else left)
 
     def _rest(self, uid: str) -> None:
         """Let it be tried again after a back-off."""

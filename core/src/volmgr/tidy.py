@@ -6,6 +6,7 @@ Only empty directories and empty files (markers, bind targets) go. What is not e
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from volmgr.errors import VolmgrError
@@ -13,8 +14,6 @@ from volmgr.journal import Journal
 from volmgr.report.world import Orphan
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from volmgr.host.interface import Host
 
 _FOREIGN = "it holds data that volmgr did not make"
@@ -24,13 +23,15 @@ _FOREIGN = "it holds data that volmgr did not make"
 class Tidied:
     """What is left of a Pod: nothing, or what was kept and why; `forgotten`: its record is gone, too.
 
-    `failed`: not all that is to go could be taken away; it is tried again.
+    `failed`: not all that is to go could be taken away; it is tried again. `gone`: directories of volumes that were
+    empty and of which no record says that there is more to them.
     """
 
     uid: str
     kept: tuple[Orphan, ...] = ()
     forgotten: bool = False
     failed: bool = False
+    gone: tuple[Path, ...] = ()
 
 
 def tidy(host: Host, uid: str) -> Tidied:
@@ -38,8 +39,10 @@ def tidy(host: Host, uid: str) -> Tidied:
     paths, files = host.paths, host.files
     top = paths.pod(uid)
     kept: list[Orphan] = []
+    gone: list[Path] = []
     failed = False
-    Journal(host).forget_pod(uid)
+    journal = Journal(host)
+    journal.forget_pod(uid)
     if files.info(top) is None:
         return Tidied(uid=uid)
     for tree in (paths.subpaths(uid), top / "plugins"):
@@ -56,12 +59,14 @@ def tidy(host: Host, uid: str) -> Tidied:
                 reason = _remove_volume(host, volumes / plugin / name)
                 if reason:
                     kept.append(Orphan(pod_uid=uid, path=str(volumes / plugin / name), reason=reason))
+                elif journal.read_mount(uid, name) is None:
+                    gone.append(volumes / plugin / name)
             files.remove_directory(volumes / plugin)
         files.remove_directory(volumes)
     if not files.remove_directory(top) and not kept:
         names = ", ".join(files.names(top))
         kept.append(Orphan(pod_uid=uid, path=str(top), reason=f"it holds what volmgr did not make: {names}"))
-    return Tidied(uid=uid, kept=tuple(kept), failed=failed)
+    return Tidied(uid=uid, kept=tuple(kept), failed=failed, gone=tuple(gone))
 
 
 def clear_binds(host: Host, tree: Path) -> tuple[str, ...]:
