@@ -43,7 +43,7 @@ class Departures:
         if uid in self._clearing or uid in self._resting or self._is_busy(uid):
             return
         if entry is None:
-            if uid in self._strangers and not self._has_served_volumes(uid):
+            if uid in self._strangers and uid not in self._desk.sealed and not self._has_served_volumes(uid):
                 self._clear(uid, leaving=False)
             return
         if uid in self._desk.living or self._world.actual.of_pod(uid) or (not entry.leaving and entry.torn_down):

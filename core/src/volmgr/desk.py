@@ -77,6 +77,8 @@ class Desk:
         self.jobs: dict[Operation, Job] = {}
         self.living: dict[str, Pod] = {}
         """Pods that want their volumes, by UID; nothing of theirs is taken away."""
+        self.sealed: dict[str, str] = {}
+        """UIDs whose Pod is not known because its record cannot be read, and why; nothing of theirs is taken away."""
         self.references: dict[str, set[ObjectRef]] = {}
         """The objects that each Pod needs, by its UID."""
         self.attached: dict[str, str] = {}

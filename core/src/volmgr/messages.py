@@ -12,7 +12,15 @@ from volmgr.model.objects import Node
 from volmgr.operations import Operation
 from volmgr.plugin import VolumePlugin
 from volmgr.report.world import Hold
-from volmgr.sources.changes import Complaints, ObjectChanged, ObjectLeft, PodAccepted, PodLeft, SourceState
+from volmgr.sources.changes import (
+    Complaints,
+    ObjectChanged,
+    ObjectLeft,
+    PodAccepted,
+    PodLeft,
+    RecordDamaged,
+    SourceState,
+)
 from volmgr.tidy import Tidied
 from volmgr.volume_type import Origin
 
@@ -108,6 +116,7 @@ class DriverVanished:
 Message = (
     PodAccepted
     | PodLeft
+    | RecordDamaged
     | ObjectChanged
     | ObjectLeft
     | SourceState

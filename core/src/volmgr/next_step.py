@@ -25,12 +25,14 @@ class Readiness:
     """What must be known before anything is taken away or attached.
 
     `unmount`: every source was read whole once (and, with a node status, that too). `living`: the accepted Pods
-    that have not left, by UID; nothing of theirs is taken away. `controller_attach`: somebody else attaches, and
-    the node status says what is (`attached`: unique name to device path). `now` is Unix time in seconds.
+    that have not left, by UID; nothing of theirs is taken away, nor of the `sealed`, whose record cannot be read.
+    `controller_attach`: somebody else attaches, and the node status says what is (`attached`: unique name to device
+    path). `now` is Unix time in seconds.
     """
 
     unmount: bool = False
     living: Mapping[str, Pod] = field(default_factory=lambda: MappingProxyType({}))
+    sealed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     controller_attach: bool = False
     attached: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     read_only: bool = False
@@ -97,7 +99,7 @@ def _unmounts(desired: DesiredVolume | None, actual: ActualVolume | None, readin
         wanted = desired.mounts.get(uid) if desired else None
         if wanted is not None and not source_changed(wanted, mount):
             continue
-        if wanted is None and _still_declared(readiness.living.get(uid), mount):
+        if wanted is None and (uid in readiness.sealed or _still_declared(readiness.living.get(uid), mount)):
             continue
         if wanted is not None:
             reason = "the Pod returned with another source for it"

@@ -33,7 +33,15 @@ from volmgr.model.volume import Attachable, Presence
 from volmgr.next_step import Readiness
 from volmgr.report.events import Severity
 from volmgr.runner import Runner
-from volmgr.sources.changes import Complaints, ObjectChanged, ObjectLeft, PodAccepted, PodLeft, SourceState
+from volmgr.sources.changes import (
+    Complaints,
+    ObjectChanged,
+    ObjectLeft,
+    PodAccepted,
+    PodLeft,
+    RecordDamaged,
+    SourceState,
+)
 from volmgr.tenancy import Tenancy
 from volmgr.tidy import Tidied
 from volmgr.waiters import Waiters
@@ -100,6 +108,7 @@ class Reconciler:
         return {
             PodAccepted: self._tenancy.accept,
             PodLeft: self._tenancy.leave,
+            RecordDamaged: self._tenancy.seal,
             ObjectChanged: self._tenancy.set_object,
             ObjectLeft: self._tenancy.drop_object,
             SourceState: self._set_source,
@@ -148,6 +157,7 @@ class Reconciler:
         return Readiness(
             unmount=not self.world.not_ready_because,
             living=self._desk.living,
+            sealed=self._desk.sealed,
             controller_attach=self._desk.config.controller_attach,
             attached=self._desk.attached,
             read_only=self.world.readiness.read_only,

@@ -11,8 +11,8 @@ from volmgr.model.objects import Node, Object, ref_of
 from volmgr.model.volume import Attachable
 from volmgr.populator import Lookup, Stance, resolve, stance
 from volmgr.report.events import Severity
-from volmgr.report.world import Hold, ObjectEntry, PodEntry
-from volmgr.sources.changes import ObjectChanged, ObjectLeft, PodAccepted, PodLeft
+from volmgr.report.world import Hold, ObjectEntry, Orphan, PodEntry
+from volmgr.sources.changes import ObjectChanged, ObjectLeft, PodAccepted, PodLeft, RecordDamaged
 
 if TYPE_CHECKING:
     from volmgr.desired import DesiredVolume
@@ -34,6 +34,7 @@ class Tenancy:
 
     def accept(self, change: PodAccepted) -> None:
         uid = change.pod.uid
+        self._desk.sealed.pop(uid, None)
         entry = self._world.pods.get(uid)
         if entry is None:
             entry = PodEntry(pod=change.pod, source=change.source, origin=change.origin, since=self._world.clock)
@@ -52,6 +53,14 @@ class Tenancy:
         if entry is not None:
             entry.leaving = True
             self.populate(uid)
+
+    def seal(self, change: RecordDamaged) -> None:
+        """Let what is there of a Pod be, since nobody knows what it wants."""
+        uid, reason = change.uid, str(change.error)
+        if uid not in self._world.pods:
+            self._desk.sealed[uid] = reason
+            path = str(self._world.paths.pod(uid))
+            self._world.orphans[path] = Orphan(pod_uid=uid, path=path, reason=reason)
 
     def _stance(self, entry: PodEntry) -> Stance:
         return stance(

@@ -18,6 +18,7 @@ from volmgr.sources.changes import (
     ObjectLeft,
     PodAccepted,
     PodLeft,
+    RecordDamaged,
     SourceState,
 )
 from volmgr.sources.offers import ConflictError
@@ -81,6 +82,8 @@ def short(change: Change) -> str:
             return f"-{change.ref.name}"
         case SourceState():
             return f"{change.source} {change.ready}"
+        case RecordDamaged():
+            return f"?{change.uid[:8]}"
         case Complaints():
             return f"!{change.origin}{len(change.errors)}"
 
@@ -293,10 +296,11 @@ def test_everything_survives_a_restart_without_its_source(bench: Bench) -> None:
 
 def test_a_damaged_record_is_named_and_harms_no_other(bench: Bench) -> None:
     bench.offer("a", pod("one"), pod("two"))
-    path = bench.host.paths.state / "pods" / f"{default_uid('default', 'one')}.json"
+    one = default_uid("default", "one")
+    path = bench.host.paths.state / "pods" / f"{one}.json"
     bench.host.put(path, b"{")
     again = bench.restart()
-    assert sorted(again.short()) == sorted([f"!{path}1", "+default/two@a"])
+    assert sorted(again.short()) == sorted([f"!{path}1", f"?{one[:8]}", "+default/two@a"])
     again.offer("a", pod("one"), pod("two"))
     assert again.short() == ["+default/one@a"]
 

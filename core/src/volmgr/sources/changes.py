@@ -35,6 +35,14 @@ class PodLeft:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordDamaged:
+    """The record of an accepted Pod cannot be read: what it wants is not known, so nothing of it is taken away."""
+
+    uid: str
+    error: ManifestError
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectChanged:
     """Another object is there, new or changed; `revision` differs whenever its content may differ."""
 
@@ -67,4 +75,4 @@ class Complaints:
     errors: tuple[ManifestError, ...]
 
 
-Change = PodAccepted | PodLeft | ObjectChanged | ObjectLeft | SourceState | Complaints
+Change = PodAccepted | PodLeft | RecordDamaged | ObjectChanged | ObjectLeft | SourceState | Complaints

@@ -48,7 +48,9 @@ class Ledger:
         for path, body in self._read(self._pods, _POD):
             accepted = None if body is None else _accepted(body)
             if accepted is None or accepted.offer.pod.uid != path.stem:
-                yield _damaged(path, "the Pod is accepted anew when its source offers it")
+                yield _damaged(
+                    path, "nothing of the Pod is taken away until its source offers it; remove the record to give it up"
+                )
             else:
                 yield accepted
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from threading import RLock
 from typing import Literal
 
@@ -19,7 +20,7 @@ from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import ref_of
 from volmgr.model.pod import Pod
 from volmgr.sources import offers as rules
-from volmgr.sources.changes import Change, Complaints, SourceState, Standing
+from volmgr.sources.changes import Change, Complaints, RecordDamaged, SourceState, Standing
 from volmgr.sources.ledger import Ledger
 from volmgr.sources.objects import Objects
 from volmgr.sources.offers import API_PLACE, ConflictError, ObjectOffer, Place, PodOffer
@@ -61,6 +62,7 @@ class Registry:
             for accepted in self._ledger.pods():
                 if isinstance(accepted, ManifestError):
                     self._sink(Complaints(accepted.file, (accepted,)))
+                    self._sink(RecordDamaged(Path(accepted.file).stem, accepted))
                 else:
                     self._pods.recall(accepted)
 
