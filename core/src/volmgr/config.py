@@ -68,7 +68,9 @@ class Config:
     """How often a package that said that a Pod still runs is asked again."""
     reload_delay: float = _duration("reload_delay", 0.1)
     """How long a reload waits for its answer to reach the client."""
-    mount_options: Mapping[str, tuple[str, ...]] = field(default_factory=dict, metadata={"name": "mount_options"})
+    mount_options: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict[str, tuple[str, ...]], metadata={"name": "mount_options"}
+    )
     """Further mount options of volumes declared in Pods, by volume type: `kubernetes.io/empty-dir: [nosuid]`."""
     keep_terminated_pod_volumes: bool = _switch("keep_terminated_pod_volumes", default=False)
     """Keep the volumes of Pods that have finished; kubelet's old flag of that name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -456,7 +456,7 @@ class Executor:
 
 
 @contextmanager
-def _uncertain_if_it_fails() -> Iterator[None]:
+def _uncertain_if_it_fails() -> Generator[None]:
     """Say that no failure is a clean one any more: the plugin has done its part, and the volume is there."""
     try:
         yield
@@ -485,7 +485,7 @@ def _facts(job: Job) -> Facts:
 
 def _first_waiting(job: Job) -> DesiredMount | None:
     """Give the wish of the first Pod that waits for a volume's device: its group and label go with it."""
-    there = job.actual.mounts if job.actual else {}
+    there = frozenset(job.actual.mounts) if job.actual else frozenset[str]()
     wishes = sorted(job.desired.mounts.items()) if job.desired else []
     waiting = [wish for uid, wish in wishes if uid not in there and not wish.keep_only]
     return next(iter(waiting or [wish for _, wish in wishes]), None)
