@@ -103,6 +103,6 @@ def _remove_volume(host: Host, path: Path) -> str:
     mounted = path / "mount"  # CSI publishes below, not at, the volume's directory
     if host.mounts.is_mount_point(mounted):
         return f"something is mounted on {mounted}"
-    if host.files.remove_directory(path):
-        return ""
-    return _FOREIGN
+    if host.files.names(path) == ("mount",) and not host.files.remove_directory(mounted):
+        return _FOREIGN
+    return "" if host.files.remove_directory(path) else _FOREIGN
