@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,6 +49,8 @@ class RealSite:
         try:
             path.write_bytes(content)
         except OSError:
+            with suppress(OSError):
+                path.unlink()  # made, but without room for its content
             return False
         return True
 
