@@ -60,10 +60,16 @@ def main(argv: list[str] | None = None) -> None:
     try:
         daemon = Daemon(arguments)
     except (VolmgrError, OSError) as error:
-        log.error("%s", error)  # noqa: TRY400 - a message for people, not a bug
+        log.error("%s", _text(error))  # noqa: TRY400 - a message for people, not a bug
         sys.exit(1)
     daemon.run()
     sys.exit(0)
+
+
+def _text(error: VolmgrError | OSError) -> str:
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 def _parser() -> argparse.ArgumentParser:

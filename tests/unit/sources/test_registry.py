@@ -186,7 +186,7 @@ def test_labels_may_change_and_volumes_may_not(bench: Bench) -> None:
     bench.offer("a", pod(labels={"x": "z"}, volume="b"))
     (complaint,) = bench.complaints()
     assert complaint == (
-        "a: document 1: spec.volumes: spec.volumes of the living Pod default/web was changed;"
+        "a: document 1: spec.volumes: what must stay of the living Pod default/web was changed;"
         " undo the change, or let a Pod with another UID replace this one"
     )
     assert '"x": "y"' in json.dumps(bench.record(WEB))

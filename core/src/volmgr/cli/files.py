@@ -8,11 +8,9 @@ from pathlib import Path
 
 import click
 
-SUFFIXES = (".yaml", ".yml", ".json")
-
 
 def manifests(names: Sequence[str]) -> Iterator[str]:
-    """Give files: those that were named, and of a directory those that look like manifests."""
+    """Give files: those that were named, and of a directory those that the daemon would read."""
     for name in names:
         if name != "-" and not os.path.exists(name):
             raise click.UsageError(f"{name} does not exist")
@@ -21,5 +19,5 @@ def manifests(names: Sequence[str]) -> Iterator[str]:
             continue
         for path in sorted(Path(name).iterdir()):
             hidden = path.name.startswith(".") or path.name.endswith("~")
-            if path.is_file() and not hidden and path.suffix in SUFFIXES:
+            if path.is_file() and not hidden:
                 yield str(path)

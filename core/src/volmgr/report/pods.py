@@ -118,7 +118,7 @@ def pod_status(world: World, uid: str) -> PodStatus:
 
 def pod_state(world: World, entry: PodEntry, volumes: tuple[VolumeReport, ...]) -> PodState:
     """Say in one word where a Pod stands."""
-    if entry.leaving or entry.pod.metadata.deletion_timestamp or entry.pod.is_finished:
+    if world.draining or entry.leaving or entry.pod.metadata.deletion_timestamp or entry.pod.is_finished:
         return PodState.LEAVING
     good = is_mounted(world, entry.pod.uid) and all(volume.healthy for volume in volumes)
     return PodState.MOUNTED if good else PodState.PENDING

@@ -88,7 +88,7 @@ def _known(lens: Lens, entry: PodEntry) -> WhyReport:
         *notes,
         *(report.message for report in volumes),
         *(f"held by {hold.text}" for hold in holds),
-        *(f"its file has an error, so its last good version is used: {text}" for text in complaints),
+        *(f"its file has an error; of what is wrong, its last good version is used: {text}" for text in complaints),
     ]
     head = f"Pod {pod.key} ({pod.uid}): {state}"
     return WhyReport(
@@ -115,7 +115,7 @@ def _notes(world: World, entry: PodEntry) -> tuple[str, ...]:
         cause = f"left {entry.origin or entry.source}" if entry.leaving else "is terminating"
         waits = "; its volumes stay while it is held" if entry.holds else "; its volumes go"
         notes.append(f"the Pod {cause}{waits}")
-    elif not entry.processed and not entry.errors:
+    elif not entry.processed and not entry.errors and not world.draining:
         notes.append("its volumes have not been looked at yet")
     if entry.tidying:
         notes.append("its directory is being cleared away")
@@ -123,7 +123,7 @@ def _notes(world: World, entry: PodEntry) -> tuple[str, ...]:
     if world.readiness.read_only:
         notes.append("the root directory is not adopted, so nothing is changed: run volmgr adopt")
     if world.draining:
-        notes.append("the node is being drained")
+        notes.append("the node is drained: nothing is mounted until volmgrd is started again")
     if notes or not entry.processed:
         notes.extend(world.not_ready_because)
     return tuple(notes)

@@ -107,7 +107,7 @@ def change_refused(offer: PodOffer, held: Pod) -> ConflictError | None:
     remedy = "undo the change, or let a Pod with another UID replace this one"
     for path, before, after in _fixed(held, pod):
         if before != after:
-            return complaint(offer, f"{path} of the living Pod {held.key} was changed", remedy, path)
+            return complaint(offer, f"what must stay of the living Pod {held.key} was changed", remedy, path)
     return None
 
 
