@@ -114,9 +114,11 @@ def _still_declared(pod: Pod | None, mount: PodMount) -> bool:
     """Say whether a living Pod may still want a mount that could not be resolved this time."""
     if pod is None:
         return False
-    if mount.inline:
-        return any(volume.name == mount.spec_name and _may_be(volume, mount) for volume in pod.spec.volumes)
-    return any(volume.type in CLAIM_FIELDS for volume in pod.spec.volumes)
+    by_name = any(volume.name == mount.spec_name and _may_be(volume, mount) for volume in pod.spec.volumes)
+    by_claim = any(volume.type in CLAIM_FIELDS for volume in pod.spec.volumes)
+    if not mount.source_key:  # found without a record: it may be either
+        return by_name or by_claim
+    return by_name if mount.inline else by_claim
 
 
 def _may_be(volume: PodVolume, mount: PodMount) -> bool:

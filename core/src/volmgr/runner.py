@@ -109,9 +109,18 @@ class Runner:
         if entry is None or operation.verb is not Verb.MOUNT:
             return entry is not None and entry.tidying
         desired = self._world.desired.get(operation.volume)
-        name = desired.mounts[uid].spec.name if desired else ""
-        older = (volume for volume in self._world.actual.of_pod(uid) if volume.name != operation.volume)
-        return entry.tidying or any(volume.mounts[uid].spec_name == name for volume in older)
+        if desired is None or entry.tidying:
+            return entry.tidying
+        for older in self._world.actual.of_pod(uid):
+            if older.name == desired.name or older.mounts[uid].spec_name != desired.mounts[uid].spec.name:
+                continue
+            if older.mounts[uid].source_key or older.plugin != desired.plugin:
+                return True
+            # Found without a record, and its type could not say its name: it is the very directory of this one.
+            left = older.without_mount(uid)
+            self._desk.put(older.name, None if left.is_gone else left)
+            self._desk.dirty[older.name] = None
+        return False
 
     def _start(
         self, operation: Operation, held: Held, desired: DesiredVolume | None, actual: ActualVolume | None

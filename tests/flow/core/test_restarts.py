@@ -286,3 +286,27 @@ def test_a_type_that_fails_while_its_volumes_are_looked_for_keeps_no_other_from_
     node.put_file("storage.yaml", *storage("d1"))
     node.sources_ready()
     assert node.is_mounted("web"), node.warnings()
+
+
+@pytest.mark.parametrize("name", ["d1", "broken"], ids=["its type says what it is", "its type cannot say"])
+def test_a_living_pod_s_volume_stays_though_its_records_and_its_claim_are_lost(
+    node: TestNode, disk_script: Script, name: str
+) -> None:
+    pv, pvc = storage("d1")
+    pv["metadata"] = {"name": f"{name}-pv"}
+    pvc["spec"]["volumeName"] = f"{name}-pv"
+    node.put_file("storage.yaml", pv, pvc)
+    node.apply(pod("web", claim_of("data", "d1"), uid="u1"))
+    assert node.is_mounted("web"), node.warnings()
+    disk_script.forget()
+    restart(node, lose=("mounts", "volumes", "objects"))
+    node.sources_ready()
+    assert "data" in node.world.pods["u1"].errors
+    assert disk_script.calls == ["reconstruct"]
+    node.put_file("storage.yaml", pv, pvc)
+    assert node.is_mounted("web")
+    assert disk_script.count("unmount") == 0
+    node.delete("u1")
+    assert disk_script.calls[-3:] == ["unmount", "unmount_device", "detach"]
+    assert disk_script.count("unmount") == 1
+    assert len(node.world.actual) == 0
