@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.config import Config
 from volmgr.errors import VolmgrError
-from volmgr.executor import Job
+from volmgr.jobs import Job
 from volmgr.messages import Ask, Message
 from volmgr.model.meta import ObjectRef
 from volmgr.model.pod import Pod
@@ -77,6 +77,8 @@ class Desk:
         self.jobs: dict[Operation, Job] = {}
         self.living: dict[str, Pod] = {}
         """Pods that want their volumes, by UID; nothing of theirs is taken away."""
+        self.held: set[str] = set()
+        """Pods of which somebody says that containers still run, by UID."""
         self.sealed: dict[str, str] = {}
         """UIDs whose Pod is not known because its record cannot be read, and why; nothing of theirs is taken away."""
         self.references: dict[str, set[ObjectRef]] = {}

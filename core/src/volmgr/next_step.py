@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -33,6 +34,8 @@ class Readiness:
     unmount: bool = False
     living: Mapping[str, Pod] = field(default_factory=lambda: MappingProxyType({}))
     sealed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    held: AbstractSet[str] = frozenset()
+    """UIDs of which containers still run: not even what they no longer declare is taken away."""
     controller_attach: bool = False
     attached: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     read_only: bool = False
@@ -96,6 +99,8 @@ def _unmounts(desired: DesiredVolume | None, actual: ActualVolume | None, readin
     if actual is None:
         return
     for uid, mount in sorted(actual.mounts.items()):
+        if uid in readiness.held:
+            continue
         wanted = desired.mounts.get(uid) if desired else None
         if wanted is not None and not source_changed(wanted, mount):
             continue

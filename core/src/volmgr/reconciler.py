@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from volmgr.departures import Departures
 from volmgr.desk import Desk, Outside
 from volmgr.errors import PluginError
-from volmgr.executor import Result
+from volmgr.jobs import Result
 from volmgr.lookout import Lookout
 from volmgr.messages import (
     Ask,
@@ -158,6 +158,7 @@ class Reconciler:
             unmount=not self.world.not_ready_because,
             living=self._desk.living,
             sealed=self._desk.sealed,
+            held=self._desk.held,
             controller_attach=self._desk.config.controller_attach,
             attached=self._desk.attached,
             read_only=self.world.readiness.read_only,

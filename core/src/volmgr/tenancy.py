@@ -74,6 +74,7 @@ class Tenancy:
     def populate(self, uid: str) -> None:
         """Bring what one Pod wants up to date."""
         entry = self._world.pods[uid]
+        (self._desk.held.add if entry.holds else self._desk.held.discard)(uid)
         standing = self._stance(entry)
         if standing is Stance.REMOVE and self._ask_holders(uid, entry):
             standing = Stance.KEEP
@@ -215,6 +216,7 @@ class Tenancy:
             return
         if message.answer:
             entry.holds[HOOKS] = Hold(id=HOOKS, pod_uid=uid, who=message.answer)
+            self._desk.held.add(uid)
             when = self._desk.outside.monotonic() + self._desk.config.holders_recheck
             self._desk.timers.at(when, lambda: self._desk.post(HoldGone(HOOKS, uid)))
         else:

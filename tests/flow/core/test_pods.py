@@ -227,6 +227,8 @@ def test_a_pod_that_returns_with_another_source_has_that_volume_unmounted_first(
     node.delete("u1")
     plain_script.fail("unmount", OperationError("busy"))
     node.apply(pod("web", plain("data", "new"), plain("same"), uid="u1"))
+    assert plain_script.calls == ["mount", "mount"], "somebody still uses the old one"
+    node.release(hold)
     assert plain_script.calls == ["mount", "mount", "unmount"]
     assert not node.is_mounted("u1")
     node.advance(0.5)

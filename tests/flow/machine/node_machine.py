@@ -123,6 +123,8 @@ class NodeMachine(RuleBasedStateMachine):
         """What users wrote into volumes that must keep it: path to UID and content."""
         self.foreign: dict[Path, str] = {}
         """Mounts that others made below volumes: path to UID."""
+        self.may_go: set[Path] = set()
+        """Mounts of others that go with their volume, unless its Pod returns before that."""
         self.strays: dict[str, Path] = {}
         """Files that others put into Pods' directories, by UID."""
         self.holds: list[Hold] = []
@@ -495,9 +497,12 @@ class NodeMachine(RuleBasedStateMachine):
 
     def _drop_what_may_go(self) -> None:
         """Expect no file of a Pod any more that may be torn down."""
-        safe = self._safe()
-        self.written = {path: kept for path, kept in self.written.items() if kept[0] in safe}
-        self.foreign = {path: uid for path, uid in self.foreign.items() if uid in safe}
+        held = {hold.pod_uid for hold in self.holds}
+        wanted = {path for wish in self.offers.wishes.values() if wish.lives for path in self._paths(wish)}
+        self.written = {path: kept for path, kept in self.written.items() if kept[0] in held or path.parent in wanted}
+        kept = {path: uid for path, uid in self.foreign.items() if uid in held or path.parent in wanted}
+        self.may_go |= set(self.foreign) - set(kept)
+        self.foreign = kept
 
     def _safe(self) -> frozenset[str]:
         """Give the UIDs of which nothing may be taken away: wanted, or held."""
@@ -574,7 +579,9 @@ class NodeMachine(RuleBasedStateMachine):
                 assert self.site.put(path / "probe", b"")
         memory = [self._volume(uid, name) for uid, w in lives.items() for name in MEMORY_VOLUMES.get(w.volumes, ())]
         mounts = self.site.mounts()
-        assert [path for path, _, _ in mounts] == sorted((*memory, *self.foreign)), "mounted is exactly what is wanted"
+        returned = {path for path in self.may_go if any(path.parent in self._paths(wish) for wish in lives.values())}
+        found = [path for path, _, _ in mounts if path in self.foreign or path not in returned]
+        assert found == sorted((*memory, *self.foreign)), "mounted is exactly what is wanted"
         assert not [path for path, _, read_only in mounts if read_only and path in memory]
         self._compare_disk(lives)
         assert self.site.names(paths.state / "pods") == sorted(f"{uid}.json" for uid in wanted)
