@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from volmgr.actual import ActualVolume
-from volmgr.executor import Result
+from volmgr.jobs import Result
 from volmgr.model.objects import Node
 from volmgr.operations import Operation
 from volmgr.plugin import VolumePlugin

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from volmgr.actual import ActualVolume, Facts, settle
 from volmgr.admission import Held, holds_of
 from volmgr.errors import OperationError, VolmgrError
-from volmgr.executor import Executor, Job, Result
+from volmgr.executor import Executor
+from volmgr.jobs import Job, Result
 from volmgr.messages import ProgressMade
 from volmgr.model.meta import ObjectRef
 from volmgr.model.volume import Attachable, Presence

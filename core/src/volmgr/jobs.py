@@ -1,0 +1,117 @@
+"""An admitted operation with everything it needs, and how it ended. Values only."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from volmgr.actual import ActualVolume, Facts
+from volmgr.admission import Held
+from volmgr.desired import DesiredMount, DesiredVolume
+from volmgr.errors import OperationError, UncertainError, VolmgrError
+from volmgr.model.meta import ObjectRef
+from volmgr.model.objects import Node, Object
+from volmgr.operations import Ending, Operation
+from volmgr.volume_type import VolumeType
+
+if TYPE_CHECKING:
+    from volmgr.host.interface import Host
+
+
+def _silent(_text: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """An admitted operation with everything it needs; `allowed` is its time in seconds."""
+
+    operation: Operation
+    type: VolumeType
+    held: Held
+    desired: DesiredVolume | None = None
+    actual: ActualVolume | None = None
+    objects: Mapping[ObjectRef, Object] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    node: Node | None = None
+    node_name: str = ""
+    attached_path: str = ""
+    """What the node status says of an attached volume."""
+    others_detach: bool = False
+    """A controller takes the attachment back, so nothing is left to remember when the device is unmounted."""
+    allowed: float = 120.0
+    cancel: threading.Event = field(default_factory=threading.Event, repr=False)
+    progress: Callable[[str], None] = field(default=_silent, repr=False)
+
+    @property
+    def mount(self) -> DesiredMount:
+        """The wish of the Pod that a mount is for."""
+        assert self.desired is not None  # noqa: S101 - a mount is only admitted for a desired volume
+        return self.desired.mounts[self.operation.pod_uid]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How a job ended. `final`: trying again is of no use until its manifest changes."""
+
+    job: Job
+    ending: Ending
+    facts: Facts
+    error: str = ""
+    waits_for: str = ""
+    final: bool = False
+    seconds: float = 0.0
+
+
+def facts_of(job: Job) -> Facts:
+    """Say what the volume was asked for; the outcome adds to it."""
+    uid = job.operation.pod_uid
+    desired = job.desired
+    mount = desired.mounts.get(uid) if desired else None
+    if desired is None or not job.operation.verb.is_making:
+        return Facts(plugin=job.type.name)
+    return Facts(
+        plugin=desired.plugin,
+        spec=desired.spec,
+        facets=desired.facets,
+        spec_name=mount.spec.name if mount else "",
+        revision=mount.revision if mount else "",
+        source_key=mount.source_key if mount else "",
+        mode=desired.spec.mode,
+        size=desired.size,
+    )
+
+
+def spec_of(job: Job) -> Any:  # noqa: ANN401 - the plugin's own VolumeSpec type
+    """Give the spec of a job's volume; raises OperationError when nothing says which it is."""
+    if job.desired is not None:
+        return job.desired.spec
+    if job.actual is not None and job.actual.spec is not None:
+        return job.actual.spec
+    raise OperationError(f"{job.operation.verb} of {job.operation.volume}: nothing says which volume it is")
+
+
+def device_target(job: Job, host: Host) -> Path:
+    """Give the directory of the node's mount of a job's volume."""
+    if job.actual is not None and job.actual.device_target is not None:
+        return job.actual.device_target
+    target: Path = job.type.ask("device_target", spec_of(job), host)
+    return target
+
+
+def mount_options(options: tuple[str, ...], *, read_only: bool) -> tuple[str, ...]:
+    """Give the options of a mount, in kubelet's order."""
+    return tuple(sorted({*options, "ro"})) if read_only else options
+
+
+@contextmanager
+def uncertain_if_it_fails() -> Generator[None]:
+    """Say that no failure is a clean one any more: the plugin has done its part, and the volume is there."""
+    try:
+        yield
+    except VolmgrError as error:
+        raise UncertainError(str(error)) from error

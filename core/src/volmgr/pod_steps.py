@@ -1,0 +1,179 @@
+"""What is done to a volume for one Pod: mount and unmount; records ahead of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from volmgr import blockmap
+from volmgr.actual import Facts
+from volmgr.desired import DesiredMount
+from volmgr.jobs import Job, device_target, mount_options, uncertain_if_it_fails
+from volmgr.journal import Journal, MountRecord, SpecRecord
+from volmgr.model.volume import Applies, Presence, VolumeMode
+from volmgr.plugin import Mount, Mounted, Unmount
+from volmgr.tidy import clear_binds
+
+if TYPE_CHECKING:
+    from volmgr.host.interface import Host
+
+
+class PodSteps:
+    """Performs them on a host; `inline_options` are further mount options of inline volumes, by type."""
+
+    def __init__(
+        self,
+        host: Host,
+        journal: Journal,
+        wall: Callable[[], float],
+        inline_options: Mapping[str, tuple[str, ...]],
+    ) -> None:
+        self._host = host
+        self._journal = journal
+        self._wall = wall
+        self._inline_options = inline_options
+
+    def mount(self, job: Job, facts: Facts) -> Facts:
+        mount = job.mount
+        spec, pod = mount.spec, mount.pod
+        old = job.actual.mounts.get(pod.uid) if job.actual else None
+        request = self._mount_request(job, mount, remount=old is not None and old.state is Presence.YES)
+        record = MountRecord(
+            volume=job.operation.volume,
+            plugin=job.type.name,
+            pod_uid=pod.uid,
+            spec=SpecRecord.of(spec, mount.source),
+            step="mounting",
+            boot_id=self._host.kernel.boot_id,
+            source_key=mount.source_key,
+            directory=facts.facets is None or facts.facets.directory,
+        )
+        if not request.remount:
+            self._journal.write_mount(record)
+        answer = job.type.call("mount", request, self._host)
+        path = answer.path or request.target
+        at = self._wall()
+        with uncertain_if_it_fails():
+            device_path = self._finish_mount(job, request, answer, path)
+            identity = self._host.files.identity(request.target) if record.directory else None
+            done = replace(
+                record,
+                step="mounted",
+                revision=mount.revision,
+                path=str(path),
+                device_path=device_path,
+                identity=identity,
+                mounted_at=at,
+            )
+            self._journal.write_mount(done, again=True)
+        is_mount = identity is not None and identity.mount is not None
+        return replace(facts, path=path, device_path=device_path or None, at=at, is_mount=is_mount)
+
+    def _finish_mount(self, job: Job, request: Mount[Any], answer: Mounted, path: Path) -> str:
+        """Do what the core does after the plugin: map the device, or give the files to the Pod's group."""
+        if request.mode is VolumeMode.BLOCK:
+            directory = request.device_target or device_target(job, self._host)
+            device_path = answer.device_path or request.device_path
+            return blockmap.map_device(self._host, device_path, directory, request.pod.uid, request.target)
+        self._make_writable(job, request)
+        self._give_to_group(job, request, path)
+        return answer.device_path
+
+    def _mount_request(self, job: Job, mount: DesiredMount, *, remount: bool) -> Mount[Any]:
+        spec, pod = mount.spec, mount.pod
+        options = self._inline_options.get(job.type.name, ()) if spec.pv is None else spec.mount_options
+        paths = self._host.paths
+        block = spec.mode is VolumeMode.BLOCK
+        return Mount(
+            spec=spec,
+            volume=job.operation.volume,
+            pod=pod,
+            target=(paths.block_volume if block else paths.volume)(pod.uid, job.type.name, spec.name),
+            mode=spec.mode,
+            device_path=job.actual.device_path if job.actual else "",
+            device_target=job.actual.device_target if job.actual else None,
+            options=mount_options(options, read_only=spec.read_only),
+            read_only=spec.read_only,
+            fs_user=_common_user(mount),
+            fs_group=pod.spec.security_context.fs_group,
+            fs_group_policy=pod.spec.security_context.fs_group_change_policy,
+            selinux_label=mount.selinux_label,
+            size_limit=mount.size_limit,
+            memory_limit=mount.memory_limit,
+            remount=remount,
+            reconstructed=job.actual is not None and job.actual.reconstructed,
+            node=job.node,
+            objects=job.objects,
+            deadline=self._host.clock() + job.allowed,
+            cancelled=job.cancel.is_set,
+            progress=job.progress,
+        )
+
+    def _give_to_group(self, job: Job, request: Mount[Any], path: Path) -> None:
+        facets = job.desired.facets if job.desired else None
+        if facets is None or facets.fs_group is not Applies.CORE or request.fs_group is None or request.read_only:
+            return
+        self._host.ownership.apply(
+            path,
+            request.fs_group,
+            policy=request.fs_group_policy,
+            cancelled=request.cancelled,
+            progress=request.progress,
+        )
+
+    def _make_writable(self, job: Job, request: Mount[Any]) -> None:
+        """Repair a mount that was there before and that somebody made read-only, or say that it cannot be."""
+        if job.actual is None or request.pod.uid not in job.actual.mounts:
+            return
+        if request.read_only or not self._host.mounts.is_mount_point(request.target):
+            return
+        entry = self._host.mounts.entry(request.target)
+        if entry is not None and entry.read_only:
+            self._host.mounts.remount(request.target, ("rw",))
+
+    def unmount(self, job: Job, facts: Facts) -> Facts:
+        uid, actual = job.operation.pod_uid, job.actual
+        mount = actual.mounts[uid] if actual else None
+        if actual is None or mount is None:
+            return facts
+        paths = self._host.paths
+        block = actual.mode is VolumeMode.BLOCK
+        target = (paths.block_volume if block else paths.volume)(uid, job.type.name, mount.spec_name)
+        record = self._journal.read_mount(uid, mount.spec_name)
+        if record is not None and record.step != "unmounting":
+            self._journal.write_mount(replace(record, step="unmounting"), again=True)
+        self._clear_subpaths(uid, mount.spec_name)
+        if block:
+            directory = actual.device_target or device_target(job, self._host)
+            blockmap.unmap_device(self._host, directory, uid, target)
+        request = Unmount(
+            volume=actual.name,
+            pod_uid=uid,
+            spec_name=mount.spec_name,
+            target=target,
+            mode=actual.mode,
+            device_path=mount.device_path or actual.device_path,
+            deadline=self._host.clock() + job.allowed,
+            progress=job.progress,
+        )
+        job.type.call("unmount", request, self._host)
+        self._journal.forget_mount(uid, mount.spec_name)
+        return facts
+
+    def _clear_subpaths(self, uid: str, spec_name: str) -> None:
+        """Unmount a volume's subPaths before the volume; decided by the mount table, never by stat."""
+        top = self._host.paths.subpaths(uid) / spec_name
+        if self._host.files.names(top):
+            clear_binds(self._host, top)
+
+
+def _common_user(mount: DesiredMount) -> int | None:
+    """Give the one user that all containers run as, or None (kubelet's FsUserFrom)."""
+    whole = mount.pod.spec.security_context.run_as_user
+    users = {
+        whole if container.security_context.run_as_user is None else container.security_context.run_as_user
+        for container in mount.pod.all_containers()
+    }
+    return users.pop() if len(users) == 1 else None
