@@ -21,6 +21,7 @@ from volmgr.config import Config, load_config
 from volmgr.desk import Outside
 from volmgr.errors import VolmgrError
 from volmgr.holds import Holds
+from volmgr.host import processor
 from volmgr.host.local import local_host
 from volmgr.host.watch import MountWatch
 from volmgr.loop import Loop
@@ -107,6 +108,7 @@ class Daemon:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         sys.setswitchinterval(SWITCH_INTERVAL)
+        processor.keep_to_one()
         os.umask(0o022)  # modes of what is made are exact, whoever starts the daemon
         inherited = reload.inherited()
         self.config = _config(arguments)
@@ -160,6 +162,10 @@ class Daemon:
     def _deliver(self, message: Message) -> None:
         self.reconciler.post(message)
 
+    def _reconstruct(self) -> Message:
+        attach = self.config.controller_attach
+        return Reconstructed(reconstruct(self.host, self.world.plugins, controller_attach=attach))
+
     def _resume_discards(self) -> Message:
         """Go on deleting what a crash left in the trash."""
         self.host.files.resume_discards()
@@ -210,7 +216,7 @@ class Daemon:
             self.reconciler.post(HoldTaken(hold))
         self.registry.state("api", ready=True)
         self.workers.submit(self._resume_discards)
-        self.workers.submit(lambda: Reconstructed(reconstruct(self.host, self.world.plugins)))
+        self.workers.submit(lambda: self._reconstruct())
         for service in self.services:
             service.start()
         self.loop.watch(self.server, self.server.accept_ready)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from volmgr.errors import PluginError
+from volmgr.host import processor
 from volmgr.plugins import load
 
 if TYPE_CHECKING:
@@ -74,4 +75,5 @@ def execute(lock: int, socket: int) -> None:
     os.set_inheritable(lock, True)  # noqa: FBT003 - takes no keyword
     os.set_inheritable(socket, True)  # noqa: FBT003 - takes no keyword
     os.environ[INHERITED] = f"{lock},{socket}"
+    processor.spread()
     os.execv(sys.executable, [sys.executable, "-m", "volmgr.daemon", *sys.argv[1:]])  # noqa: S606 - ourselves

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from volmgr.errors import CommandError, OperationError, UncertainError
-from volmgr.host import syscalls
+from volmgr.host import processor, syscalls
 from volmgr.host.interface import CommandResult
 
 OUTPUT_TAIL = 64 * 1024
@@ -49,7 +49,8 @@ class LocalCommands:
             raise OperationError(f"cannot run {argv[0]}: it is not installed; install the package that brings it")
         if cancelled is not None and cancelled():
             raise OperationError(f"{argv[0]} was not run: the operation is cancelled")
-        child = _Child(path, argv, _environment(environment))
+        with processor.spread_meanwhile():
+            child = _Child(path, argv, _environment(environment))
         try:
             ended = child.wait(stdin, time.monotonic() + deadline, cancelled)
             if ended is not None:
