@@ -47,7 +47,7 @@ def idle(top: Path, pods: int, seconds: float) -> Iterator[Measure]:
     try:
         for number in range(pods):
             node.post(as_json(pod(number, sources)))
-        node.wait_for_all([uid(number) for number in range(pods)]).join()
+        node.wait_for_all([uid(number) for number in range(pods)])
         time.sleep(_REST)
         before = wake_ups(node.pid)
         time.sleep(seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +16,8 @@ from threading import Thread
 
 from tests.bench.processes import cpu_seconds
 from volmgr.cli.client import Client
+
+_REFUSED = re.compile(rb"HTTP/1.1 [45]")
 
 READY_WITHIN = 60.0
 """Seconds until a start counts as failed."""
@@ -110,33 +113,40 @@ class Node:
         """Let a Pod leave."""
         self.client.request("DELETE", f"/v1/pods/{pod}")
 
-    def wait_for_all(self, pods: Sequence[str], condition: str = "mounted") -> Thread:
-        """Begin to wait for many Pods, by one connection on which all questions are asked at once; join() to end."""
-        asked = "".join(
-            f"GET /v1/pods/{pod}/wait?for={condition}&timeout=60 HTTP/1.1\r\nHost: volmgr\r\n\r\n" for pod in pods
-        ).encode()
-        connection = socket.socket(socket.AF_UNIX)
-        connection.connect(self.socket)
+    def wait_for_all(self, pods: Sequence[str], condition: str = "mounted") -> None:
+        """Wait for many Pods, by one connection on which all questions are asked at once."""
+        self._ask_at_once([_wait_request(pod, condition) for pod in pods])
 
-        def answers() -> None:
-            with connection:
-                sender = Thread(target=connection.sendall, args=(asked,))
-                sender.start()
-                left = len(pods)
-                rest = b""
-                while left:
-                    data = connection.recv(1 << 16)
-                    assert data, "the daemon closed the connection"
-                    # A head may be cut in two; what is kept is shorter than one.
-                    text = rest + data
-                    left -= text.count(b"HTTP/1.1 200")
-                    assert b"HTTP/1.1 504" not in text, "a Pod was not reached in time"
-                    rest = text[-11:]
-                sender.join()
+    def post_all(self, bodies: Mapping[str, bytes]) -> None:
+        """Send many Pods by a request each, all at once, and wait for all."""
+        posts = [
+            b"POST /v1/pods HTTP/1.1\r\nHost: volmgr\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+            for body in bodies.values()
+        ]
+        self._ask_at_once([*posts, *(_wait_request(pod, "mounted") for pod in bodies)])
 
-        thread = Thread(target=answers)
-        thread.start()
-        return thread
+    def _ask_at_once(self, requests: Sequence[bytes]) -> None:
+        """Send requests on one connection without waiting for the answers in between (HTTP pipelining)."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(self.socket)
+            sender = Thread(target=connection.sendall, args=(b"".join(requests),), daemon=True)
+            sender.start()
+            left = len(requests)
+            rest = b""
+            while left:
+                data = connection.recv(1 << 16)
+                if not data:
+                    raise RuntimeError("the daemon closed the connection")
+                text = rest + data
+                if refused := _REFUSED.search(text):
+                    raise RuntimeError(f"a request was refused: {text[refused.start() :][:400].decode()}")
+                left -= text.count(b"HTTP/1.1 200")
+                rest = text[-11:]  # a status may be cut in two; this is one byte less than what is counted
+            sender.join()
+
+
+def _wait_request(pod: str, condition: str) -> bytes:
+    return f"GET /v1/pods/{pod}/wait?for={condition}&timeout=60 HTTP/1.1\r\nHost: volmgr\r\n\r\n".encode()
 
 
 def environment(notify: str) -> Mapping[str, str]:

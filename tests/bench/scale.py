@@ -84,7 +84,7 @@ def _fill(node: Node, volumes: int, prefix: str = "b") -> None:
     sizes = [_PER_POD] * pods + ([rest] if rest else [])
     for number, size in enumerate(sizes):
         node.post(as_json(pod(number, [MEMORY] * size, prefix)))
-    node.wait_for_all([uid(number, prefix) for number in range(len(sizes))]).join()
+    node.wait_for_all([uid(number, prefix) for number in range(len(sizes))])
 
 
 def _more(node: Node, count: int) -> list[float]:

@@ -47,19 +47,23 @@ def as_yaml(manifest: Mapping[str, object]) -> bytes:
 
 
 def _lines(value: object) -> list[str]:
-    if isinstance(value, dict) and value:
+    if not _is_nested(value):
+        return [_scalar(value)]
+    if isinstance(value, dict):
         members = cast("dict[str, object]", value)
         return [line for key, inner in members.items() for line in _entry(key, inner)]
-    if isinstance(value, list) and value:
-        items = cast("list[object]", value)
-        return [("  " if number else "- ") + line for item in items for number, line in enumerate(_lines(item))]
-    return [_scalar(value)]
+    items = cast("list[object]", value)
+    return [("  " if number else "- ") + line for item in items for number, line in enumerate(_lines(item))]
 
 
 def _entry(key: str, value: object) -> list[str]:
-    if isinstance(value, (dict, list)) and value:
-        return [f"{key}:", *(f"  {line}" for line in _lines(cast("object", value)))]
+    if _is_nested(value):
+        return [f"{key}:", *(f"  {line}" for line in _lines(value))]
     return [f"{key}: {_scalar(value)}"]
+
+
+def _is_nested(value: object) -> bool:
+    return isinstance(value, (dict, list)) and bool(cast("object", value))
 
 
 def _scalar(value: object) -> str:
