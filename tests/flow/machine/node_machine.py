@@ -131,6 +131,8 @@ class NodeMachine(RuleBasedStateMachine):
         self.is_ready = False
         self.disturbed = False
         """Faults or a bad disk may have kept something from being recorded."""
+        self.shaky: set[str] = set()
+        """Slots of the API at which a replacement failed half-way: a kill before the disk is well costs the old Pod."""
         self.has_late = False
         self.types = frozenset({"emptyDir", "hostPath"})
         self.random = random.Random(0)
@@ -192,6 +194,11 @@ class NodeMachine(RuleBasedStateMachine):
         self.node.settle()
         self.holds = [hold for entry in self.node.world.pods.values() for hold in entry.holds.values()]
         assert held <= {hold.id for hold in self.holds}, "a hold of a living process survives a restart"
+        for slot in self.shaky & set(self.offers.wishes):
+            if self._standing(self.offers.wishes[slot].uid) is None:
+                del self.offers.wishes[slot]
+                self._drop_what_may_go()
+        self.shaky.clear()
         if read:
             self._sources_read()
 
@@ -327,6 +334,7 @@ class NodeMachine(RuleBasedStateMachine):
                 refused = True
             except OperationError:
                 assert self.disturbed
+                self.shaky.add(wish.slot)
                 return
         if not refused:
             self.offers.wishes[wish.slot] = wish

@@ -32,6 +32,7 @@ def test_a_node_on_a_real_kernel_converges_after_everything_that_can_happen_to_i
         max_examples=25 * DEEP,
         stateful_step_count=40,
         deadline=None,
+        derandomize=DEEP == 1,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )
     run_state_machine_as_test(RealNodeMachine, settings=chosen)
