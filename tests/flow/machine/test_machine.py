@@ -19,7 +19,7 @@ class FakeNodeMachine(NodeMachine):
 
 def test_a_node_converges_after_everything_that_can_happen_to_it() -> None:
     chosen = settings(
-        max_examples=100 * DEEP,
+        max_examples=60 * DEEP,
         stateful_step_count=50,
         deadline=None,
         derandomize=DEEP == 1,
