@@ -216,7 +216,7 @@ class Daemon:
             self.reconciler.post(HoldTaken(hold))
         self.registry.state("api", ready=True)
         self.workers.submit(self._resume_discards)
-        self.workers.submit(lambda: self._reconstruct())
+        self.workers.submit(self._reconstruct)
         for service in self.services:
             service.start()
         self.loop.watch(self.server, self.server.accept_ready)

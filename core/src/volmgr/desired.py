@@ -54,6 +54,9 @@ class DesiredVolume:
     mounts: Mapping[str, DesiredMount] = field(default_factory=lambda: _NO_MOUNTS)
     reported_in_use: bool = False
     size: int = 0
+    """Bytes that it is to have; 0 is not known."""
+    known_size: int = 0
+    """Bytes that it is known to have before it is mounted (its claim's status); 0 is not known."""
     selinux_label: str = ""
     endpoint: str = ""
     exclusive: tuple[str, ...] = ()

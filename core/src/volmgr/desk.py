@@ -81,6 +81,8 @@ class Desk:
         """Pods of which somebody says that containers still run, by UID."""
         self.sealed: dict[str, str] = {}
         """UIDs whose Pod is not known because its record cannot be read, and why; nothing of theirs is taken away."""
+        self.awaited: dict[str, set[tuple[str, str]]] = {}
+        """Volume and Pod of the operations that wait for something to appear, by its name."""
         self.references: dict[str, set[ObjectRef]] = {}
         """The objects that each Pod needs, by its UID."""
         self.attached: dict[str, str] = {}
@@ -116,6 +118,12 @@ class Desk:
     def later(self, delay: float) -> float:
         """Give the back-off after one of `delay` seconds; the first is after 0."""
         return min(max(delay * 2, self.config.backoff_initial), self.config.backoff_max)
+
+    def appeared(self, what: str) -> None:
+        """Let those who wait for this (an object, a driver) try again now."""
+        for name, uid in self.awaited.pop(what, ()):
+            self.world.admission.forget(name, uid)
+            self.dirty[name] = None
 
     def event(
         self, severity: Severity, reason: str, message: str, *, uid: str = "", volume: str = "", pod: str = ""

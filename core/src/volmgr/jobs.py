@@ -82,7 +82,7 @@ def facts_of(job: Job) -> Facts:
         revision=mount.revision if mount else "",
         source_key=mount.source_key if mount else "",
         mode=desired.spec.mode,
-        size=desired.size,
+        size=desired.known_size or desired.size,
     )
 
 

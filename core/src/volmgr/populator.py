@@ -124,6 +124,7 @@ class _Typed:
     type: VolumeType
     spec: VolumeSpec[Any]
     source: Mapping[str, object]
+    known_size: int = 0
 
 
 def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tuple[DesiredVolume, DesiredMount]:
@@ -155,6 +156,7 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
         spec=spec,
         facets=facets,
         size=capacity.to_int() if capacity and not spec.read_only else 0,
+        known_size=typed.known_size,
         endpoint=plugin.ask("endpoint", spec),
         exclusive=plugin.ask("exclusive", spec),
     )
@@ -184,7 +186,9 @@ def _claimed(wish: _Wish, lookup: Lookup, resolution: Resolution) -> _Typed:
     bound = claims.resolve(wish.pod, wish.volume, lookup)
     pv = bound.volume
     claims.check_node(pv, lookup.node)
-    return _typed(lookup, pv.type, pv.source, Where.PV, name=pv.metadata.name, pv=pv, read_only=bound.read_only)
+    typed = _typed(lookup, pv.type, pv.source, Where.PV, name=pv.metadata.name, pv=pv, read_only=bound.read_only)
+    known = bound.claim.status_capacity.get("storage")
+    return replace(typed, known_size=known.to_int() if known else 0)
 
 
 def _typed(

@@ -207,6 +207,7 @@ class Reconciler:
             self._desk.event(Severity.WARNING, "DriverRefused", str(error))
         else:
             self._desk.event(Severity.NORMAL, "DriverRegistered", f"{message.plugin.name} of {message.origin}")
+            self._desk.appeared(message.plugin.name)
         self._readiness_changed()
 
     def _retire_driver(self, message: DriverVanished) -> None:

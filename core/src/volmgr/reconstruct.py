@@ -28,9 +28,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("volmgr.reconstruct")
 
 
-def reconstruct(host: Host, plugins: Plugins) -> tuple[ActualVolume, ...]:
-    """Give every volume that the disk or a record knows of."""
-    return _Reconstruction(host, plugins).run()
+def reconstruct(host: Host, plugins: Plugins, *, controller_attach: bool = False) -> tuple[ActualVolume, ...]:
+    """Give every volume that the disk or a record knows of.
+
+    Where a controller attaches, only the node status can say which of them are attachable: until then it is unknown.
+    """
+    volumes = _Reconstruction(host, plugins).run()
+    if not controller_attach:
+        return volumes
+    unknown = Attachable.UNKNOWN
+    return tuple(replace(each, attachable=unknown) if each.attachable is Attachable.YES else each for each in volumes)
 
 
 class _Reconstruction:

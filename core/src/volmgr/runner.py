@@ -240,6 +240,9 @@ class Runner:
 
     def _back_off(self, result: Result) -> None:
         operation = result.job.operation
+        if result.waits_for:
+            waiting = self._desk.awaited.setdefault(result.waits_for, set())
+            waiting.add((operation.volume, operation.pod_uid))
         now = self._desk.outside.monotonic()
         backoff = self._world.admission.failed(operation, result.error, now, final=result.final)
         if not result.final:

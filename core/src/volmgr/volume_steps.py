@@ -162,7 +162,7 @@ class VolumeSteps:
                 boot_id=self._host.kernel.boot_id,
                 attached=job.actual.attached if job.actual else Presence.NO,
                 device=job.actual.device if job.actual else Presence.NO,
-                size=job.desired.size if job.desired else 0,
+                size=(job.desired.known_size or job.desired.size) if job.desired else 0,
             )
         self._journal.write_volume(replace(old, boot_id=self._host.kernel.boot_id, **changes))
 

@@ -18,13 +18,13 @@ from volmgr.holds import Holds
 from volmgr.messages import HoldGone, HoldTaken, Message, Reconstructed
 from volmgr.model.meta import ObjectRef
 from volmgr.plugins import Plugins
-from volmgr.volume_type import Origin
 from volmgr.reconciler import Reconciler
 from volmgr.reconstruct import reconstruct
 from volmgr.report.events import EventLog
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.world import Hold, World
 from volmgr.sources.registry import Registry
+from volmgr.volume_type import Origin
 from volmgr.waiters import Waiter
 
 if TYPE_CHECKING:
@@ -88,7 +88,11 @@ class TestNode:
         self.registry.start()
         for hold in self.holds.load():
             self.reconciler.post(HoldTaken(hold))
-        self._submit(lambda: Reconstructed(reconstruct(host, self.plugins)))
+        self._submit(self._reconstruct)
+
+    def _reconstruct(self) -> Message:
+        attach = self.config.controller_attach
+        return Reconstructed(reconstruct(self.host, self.plugins, controller_attach=attach))
 
     def _outside(self) -> Outside:
         return Outside(
