@@ -151,7 +151,7 @@ class Daemon:
             wall=time.time,
             submit=self.workers.submit,
             forget=self._forget,
-            retain=lambda refs: self.workers.submit(lambda: self._retain(refs)),
+            retain=self._retain_soon,
             keep=self._keep,
             wake=self.loop.wake,
             stuck=self.workers.replace_stuck,
@@ -177,9 +177,12 @@ class Daemon:
     def _keep(self, refs: frozenset[ObjectRef]) -> None:
         self.registry.keep(refs)
 
-    def _retain(self, refs: frozenset[ObjectRef]) -> Message:
-        self.registry.retain(refs)
-        return Ask(lambda: None)
+    def _retain_soon(self, refs: frozenset[ObjectRef]) -> None:
+        def retain() -> Message:
+            self.registry.retain(refs)
+            return Ask(lambda: None)
+
+        self.reconciler.run("keeping the objects in use on disk", retain)
 
     def _drivers(self, origin: Origin) -> _Drivers:
         return _Drivers(self.reconciler.post, origin)
@@ -215,8 +218,8 @@ class Daemon:
         for hold in self.holds.load():
             self.reconciler.post(HoldTaken(hold))
         self.registry.state("api", ready=True)
-        self.workers.submit(self._resume_discards)
-        self.workers.submit(self._reconstruct)
+        self.reconciler.run("going on with deletions", self._resume_discards)
+        self.reconciler.run("looking for what is mounted", self._reconstruct)
         for service in self.services:
             service.start()
         self.loop.watch(self.server, self.server.accept_ready)
@@ -254,19 +257,24 @@ class Daemon:
         if descriptor < 0 or not self.holds.is_alive(hold):
             if descriptor >= 0:
                 os.close(descriptor)
-            self.workers.submit(lambda: self._end_hold(hold))
+            self._end_hold(hold)
             return
 
         def ended() -> None:
             self.loop.forget(descriptor)
             os.close(descriptor)
-            self.workers.submit(lambda: self._end_hold(hold))
+            self._end_hold(hold)
 
         self.loop.watch(descriptor, ended)
 
-    def _end_hold(self, hold: Hold) -> Message:
-        self.holds.remove(hold.id)
-        return HoldGone(hold.id, hold.pod_uid)
+    def _end_hold(self, hold: Hold) -> None:
+        self.reconciler.post(HoldGone(hold.id, hold.pod_uid))  # its record counts no more: the process has ended
+
+        def remove() -> Message:
+            self.holds.remove(hold.id)
+            return Ask(lambda: None)
+
+        self.reconciler.run("removing the record of a hold", remove)
 
     def _reload(self) -> str:
         """Run on a thread of the API: check the new set of packages, then let the main thread execute anew."""

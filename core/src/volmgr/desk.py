@@ -115,6 +115,10 @@ class Desk:
 
         self.outside.submit(attempt)
 
+    def run_until_done(self, what: str, chore: Callable[[], Message], delay: float = 0.0) -> None:
+        """Run a chore on a worker, again and again until the host lets it."""
+        self.run(what, chore, lambda later: self.run_until_done(what, chore, later), delay)
+
     def later(self, delay: float) -> float:
         """Give the back-off after one of `delay` seconds; the first is after 0."""
         return min(max(delay * 2, self.config.backoff_initial), self.config.backoff_max)

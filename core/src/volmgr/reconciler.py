@@ -233,6 +233,10 @@ class Reconciler:
         """Start nothing any more, and call `then` when every running operation has ended or is overdue."""
         self._runner.stop(then)
 
+    def run(self, what: str, chore: Callable[[], Message]) -> None:
+        """Run a chore on a worker, again and again until the host lets it."""
+        self._desk.run_until_done(what, chore)
+
     def mounts_changed(self) -> None:
         """Take note that the mount table changed, by us or by others."""
         self._lookout.mounts_changed()

@@ -37,6 +37,8 @@ class Ledger:
         body: dict[str, object] = {**_offer_body(accepted.offer), "standing": accepted.standing.value}
         if accepted.successor is not None:
             body["successor"] = _offer_body(accepted.successor)
+        if accepted.replaces:
+            body["replaces"] = accepted.replaces
         records.write(self._files, self._pods / f"{accepted.offer.pod.uid}.json", _POD, body, durable=True)
 
     def remove_pod(self, uid: str) -> None:
@@ -109,7 +111,7 @@ def _accepted(body: dict[str, object]) -> Accepted | None:
         return None
     successor = body.get("successor")
     waiting = _pod_offer(cast("dict[str, object]", successor)) if isinstance(successor, dict) else None
-    return Accepted(offer, standing, waiting)
+    return Accepted(offer, standing, waiting, str(body.get("replaces", "")))
 
 
 def _pod_offer(body: dict[str, object]) -> PodOffer | None:

@@ -61,6 +61,8 @@ class Accepted:
     offer: PodOffer
     standing: Standing = Standing.PRESENT
     successor: PodOffer | None = None
+    replaces: str = ""
+    """The UID whose leaving this record decides: written first, it is the one point at which that happens."""
 
 
 def complaint(offer: PodOffer | ObjectOffer, problem: str, remedy: str, field_path: str = "") -> ConflictError:

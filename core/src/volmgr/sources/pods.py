@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, KeysView, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from volmgr.errors import ManifestError, OperationError
@@ -28,6 +29,7 @@ class Pods:
         self._refusals: dict[Place, dict[str, ManifestError]] = {}
         self.touched: set[Place] = set()
         """Places whose refusals may have changed since the registry looked."""
+        self._recorded_ahead: PodOffer | None = None
         self.unrecorded: dict[str, OperationError] = {}
         """UIDs whose record could not be written, with why: they are as they were, and tried again."""
 
@@ -42,6 +44,15 @@ class Pods:
         waiting = accepted.successor or (offer if accepted.standing is Standing.PRESENT else None)
         if waiting is not None:
             self._put(waiting)
+
+    def finish_replacements(self) -> None:
+        """Let those leave whose successor's record was written just before the daemon died."""
+        for accepted in tuple(self._accepted.values()):
+            old = self._accepted.get(accepted.replaces)
+            both = old is not None and old.standing is accepted.standing is Standing.PRESENT
+            if old is not None and both and old.offer.pod.key == accepted.offer.pod.key:
+                self._take_out(old.offer.place, old.offer.pod.uid)
+                self.decide(old.offer.pod.uid)
 
     def places(self) -> KeysView[Place]:
         """Give every place that offers Pods."""
@@ -201,11 +212,32 @@ class Pods:
         if taken is not None:
             self._refuse(first, rules.name_taken(first, taken.offer))
             return
-        self._record(Accepted(first))
+        if self._recorded_ahead == first:
+            self._stand(Accepted(first))
+        else:
+            self._record(Accepted(first))
         self._emit(PodAccepted(first.pod, first.place.source, first.place.origin))
+
+    def record_replacement(self, offer: PodOffer, old: str) -> None:
+        """Record a new Pod ahead, and that an old one leaves for it; raises OperationError, and nothing has changed.
+
+        From here on both are decided, also over a crash: no later failure leaves neither.
+        """
+        self._ledger.write_pod(Accepted(offer, replaces=old))
+        self._recorded_ahead = offer
+
+    def take_back_replacement(self, offer: PodOffer) -> None:
+        """Let a replacement be undone that was refused after all."""
+        self._recorded_ahead = None
+        if offer.pod.uid not in self._accepted:
+            with suppress(OperationError):  # then it stands after a restart, instead of the old one
+                self._ledger.remove_pod(offer.pod.uid)
 
     def _record(self, accepted: Accepted) -> None:
         self._ledger.write_pod(accepted)
+        self._stand(accepted)
+
+    def _stand(self, accepted: Accepted) -> None:
         self._accepted[accepted.offer.pod.uid] = accepted
         self._index(accepted.offer)
 

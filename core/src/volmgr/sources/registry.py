@@ -65,6 +65,7 @@ class Registry:
                     self._sink(RecordDamaged(Path(accepted.file).stem, accepted))
                 else:
                     self._pods.recall(accepted)
+            self._pods.finish_replacements()
 
     def offer(self, source: str, origin: str, identity: str, parsed: Parsed) -> bool:
         """Take what a stable read of a file says, in place of what it said before.
@@ -154,8 +155,10 @@ class Registry:
             held = self._pods.find(pod.uid)
             changes: dict[str, PodOffer | None] = {}
             namesake = self._pods.present(pod.key)
-            if namesake is not None and namesake.offer.place == API_PLACE:
+            if namesake is not None and namesake.offer.place == API_PLACE and namesake.offer.pod.uid != pod.uid:
                 changes[namesake.offer.pod.uid] = None
+                if held is None:
+                    self._pods.record_replacement(offer, namesake.offer.pod.uid)
             before = self._pods.update(API_PLACE, {**changes, pod.uid: offer})
             refusal = self._pods.refusal(API_PLACE, pod.uid)
             involved = [pod.uid, *([namesake.offer.pod.uid] if namesake else [])]
@@ -164,6 +167,7 @@ class Registry:
             pending = after is not None and after.successor == offer
             if (refusal is not None and not pending) or failure is not None:
                 self._pods.update(API_PLACE, before)
+                self._pods.take_back_replacement(offer)
             self._tell()
             if failure is not None:
                 raise failure

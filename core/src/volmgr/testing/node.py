@@ -88,7 +88,7 @@ class TestNode:
         self.registry.start()
         for hold in self.holds.load():
             self.reconciler.post(HoldTaken(hold))
-        self._submit(self._reconstruct)
+        self.reconciler.run("looking for what is mounted", self._reconstruct)
 
     def _reconstruct(self) -> Message:
         attach = self.config.controller_attach
