@@ -32,10 +32,14 @@ class RealSite:
         self._open: list[int] = []
 
     def close(self) -> None:
-        """Leave nothing mounted."""
+        """Leave nothing mounted, and no loop device."""
         self.let_go()
         self.set_read_only(read_only=False)
         self.settle()
+        self.unmount(self.root)
+        for image in self.top.rglob("*.img"):
+            for loop in self.loops(image):
+                self._host.block.detach_loop(loop)
         self.unmount(self.disk)
 
     def host(self) -> Host:
