@@ -107,9 +107,7 @@ class TestVolumeType:
 
 def test_the_console_scripts_have_a_module_to_start() -> None:
     scripts = {
-        entry.name: entry.module
-        for entry in distribution("volmgr").entry_points
-        if entry.group == "console_scripts"
+        entry.name: entry.module for entry in distribution("volmgr").entry_points if entry.group == "console_scripts"
     }
 
     assert scripts == {"volmgr": "volmgr.cli", "volmgrd": "volmgr.daemon"}

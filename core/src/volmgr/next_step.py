@@ -144,9 +144,7 @@ def _makings(desired: DesiredVolume, actual: ActualVolume | None, readiness: Rea
     for uid, _mount, reason in waiting:
         yield Operation(Verb.MOUNT, desired.name, uid, reason)
     if actual is not None and _must_expand(desired, actual):
-        yield Operation(
-            Verb.EXPAND, desired.name, "", f"it has {actual.size} bytes of {desired.size}"
-        )
+        yield Operation(Verb.EXPAND, desired.name, "", f"it has {actual.size} bytes of {desired.size}")
 
 
 def _volume_step(
