@@ -9,7 +9,7 @@ from volmgr.testing import FakeHost, Fault, FaultHost
 from volmgr.testing.node import TestNode, plugins_of, pod
 from volmgr_emptydir.plugin import EmptyDir
 
-VOLUME = {"name": "data", "emptyDir": {}}
+VOLUME: dict[str, object] = {"name": "data", "emptyDir": {}}
 
 
 @pytest.mark.parametrize("at", range(1, 8))
