@@ -296,11 +296,6 @@ class ActualStateOfWorld:
         """Give the volumes of which a Pod has a mount, present or uncertain."""
         return tuple(self._volumes[name] for name in sorted(self._by_pod.get(uid, ())))
 
-    def mounted_elsewhere(self, name: str, uid: str) -> bool:
-        """Say whether another Pod has the volume mounted; uncertain counts."""
-        volume = self._volumes.get(name)
-        return volume is not None and any(other != uid for other in volume.mounts)
-
     def attached_in_use(self) -> frozenset[str]:
         """Give the volumes that are attached and surely attachable (for the node's volumesInUse)."""
         return frozenset(

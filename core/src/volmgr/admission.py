@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -131,10 +130,6 @@ class Admission:
         """Give the back-off of an operation, over or not."""
         return self._backoffs.get((operation.volume, operation.pod_uid), {}).get(operation.verb)
 
-    def backoffs(self, volume: str, pod_uid: str) -> tuple[tuple[Verb, Backoff], ...]:
-        """Give all back-offs of a volume's Pod (or, with an empty UID, of the volume as a whole)."""
-        return tuple(self._backoffs.get((volume, pod_uid), {}).items())
-
     def turn(self, operation: Operation) -> None:
         """Drop back-offs of the other direction: that Pod's (or device's) direction has reversed."""
         slot = self._backoffs.get((operation.volume, operation.pod_uid))
@@ -165,7 +160,3 @@ class Admission:
                 del slot[name]
         if not slot:
             del self._backoffs[(volume, pod_uid)]
-
-
-Clock = Callable[[], float]
-"""Seconds that never go back."""

@@ -38,7 +38,6 @@ class DesiredMount:
     source_key: str = ""
     size_limit: int = 0
     memory_limit: int = 0
-    selinux_label: str = ""
     keep_only: bool = False
     """The Pod is terminating: what is mounted stays, nothing is mounted for it any more."""
 

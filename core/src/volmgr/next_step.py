@@ -28,7 +28,7 @@ class Readiness:
     `unmount`: every source was read whole once (and, with a node status, that too). `living`: the accepted Pods
     that have not left, by UID; nothing of theirs is taken away, nor of the `sealed`, whose record cannot be read.
     `controller_attach`: somebody else attaches, and the node status says what is (`attached`: unique name to device
-    path). `now` is Unix time in seconds.
+    path).
     """
 
     unmount: bool = False

@@ -99,7 +99,7 @@ class PodSteps:
             fs_user=_common_user(mount),
             fs_group=pod.spec.security_context.fs_group,
             fs_group_policy=pod.spec.security_context.fs_group_change_policy,
-            selinux_label=mount.selinux_label,
+            selinux_label=job.desired.selinux_label if job.desired else "",
             size_limit=mount.size_limit,
             memory_limit=mount.memory_limit,
             remount=remount,

@@ -149,14 +149,13 @@ class Expand(_Request, Generic[S]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found(_Request):
-    """A volume's directory (or block link) found on disk at start, with what our own record says, if any."""
+    """A volume's directory (or block link) found on disk at start, of which no record of ours says anything."""
 
     pod_uid: str
     plugin: str
     spec_name: str
     path: Path
     mode: VolumeMode = VolumeMode.FILESYSTEM
-    record: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +217,6 @@ class Reconstructed(Generic[S]):
 
     spec: VolumeSpec[S]
     device_path: str = ""
-    selinux_label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

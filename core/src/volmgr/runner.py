@@ -147,9 +147,7 @@ class Runner:
         )
         now = self._desk.outside.monotonic()
         self._desk.jobs[operation] = job
-        self._world.running[operation] = Running(
-            operation=operation, since=self._world.clock, deadline=self._world.clock + allowed
-        )
+        self._world.running[operation] = Running(operation=operation, since=self._world.clock)
         grace = self._desk.config.quarantine_grace
         self._deadlines[operation] = self._desk.timers.at(now + allowed + grace, lambda: self._quarantine(operation))
         self._touch(operation)

@@ -173,7 +173,7 @@ class Tenancy:
     def set_object(self, change: ObjectChanged) -> None:
         ref = ref_of(change.item)
         self._desk.appeared(str(ref))
-        self._world.objects[ref] = ObjectEntry(item=change.item, revision=change.revision, origin=change.origin)
+        self._world.objects[ref] = ObjectEntry(item=change.item, revision=change.revision)
         if isinstance(change.item, Node) and change.item.metadata.name == self._desk.config.node_name:
             self._world.node = change.item
             for uid in tuple(self._world.pods):

@@ -10,17 +10,14 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-WORKERS = 8
-"""Threads at most, not counting those that are stuck past their operation's deadline."""
-
 log = logging.getLogger("volmgr.workers")
 
 
 class Workers(Generic[T]):
     """Runs chores on threads that are started when needed; daemon threads: a stuck one must not delay the exit."""
 
-    def __init__(self, deliver: Callable[[T], None], limit: int = WORKERS) -> None:
-        """Hand each result to `deliver`, on the worker's thread."""
+    def __init__(self, deliver: Callable[[T], None], limit: int) -> None:
+        """Hand each result to `deliver`, on the worker's thread; at most `limit` threads that are not stuck."""
         self._deliver = deliver
         self._limit = limit
         self._queue: SimpleQueue[Callable[[], T]] = SimpleQueue()

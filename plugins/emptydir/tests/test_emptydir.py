@@ -502,17 +502,10 @@ def test_a_failed_repair_keeps_what_is_in_the_volume() -> None:
 # Reconstruction and measuring
 
 
-def test_the_disk_says_nothing_of_the_source_but_our_record_does() -> None:
-    host = FakeHost()
-    record: dict[str, object] = {"source": {"medium": "Memory", "sizeLimit": "64Mi"}}
-    spec = volume().reconstruct(host, record).spec
-    assert spec.source == EmptyDirSource(medium="Memory", size_limit=Quantity.parse("64Mi"))
+def test_the_disk_says_nothing_of_the_source() -> None:
+    spec = volume().reconstruct(FakeHost()).spec
+    assert spec.source == EmptyDirSource()
     assert (spec.name, spec.type) == ("data", "emptyDir")
-
-
-@pytest.mark.parametrize("record", [{}, {"source": "tmpfs"}, {"source": {"medium": 1, "sizeLimit": "much"}}])
-def test_a_damaged_record_is_none(record: dict[str, object]) -> None:
-    assert volume().reconstruct(FakeHost(), record).spec.source == EmptyDirSource()
 
 
 def test_memory_is_measured_by_its_file_system() -> None:

@@ -64,12 +64,11 @@ def test_one_pod_keeps_its_disk_when_the_other_goes(node: TestNode, disk_script:
     assert disk_script.calls[6:] == ["mount"]
 
 
-def test_each_of_two_pods_counts_as_elsewhere_for_the_other(node: TestNode) -> None:
+def test_a_volume_knows_each_of_the_two_pods_that_have_it(node: TestNode) -> None:
     node.apply(pod("a", claim_of("data", "d1"), uid="ua"), pod("b", claim_of("data", "d1"), uid="ub"))
-    assert node.world.actual.mounted_elsewhere(NAME, "ua")
-    assert node.world.actual.mounted_elsewhere(NAME, "ub")
+    assert {uid for volume in node.world.actual for uid in volume.mounts} == {"ua", "ub"}
     node.delete("ub")
-    assert not node.world.actual.mounted_elsewhere(NAME, "ua")
+    assert {uid for volume in node.world.actual for uid in volume.mounts} == {"ua"}
 
 
 @pytest.mark.parametrize(

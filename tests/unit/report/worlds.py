@@ -126,6 +126,4 @@ def fail(world: World, pod: Pod, name: str, error: str, verb: Verb = Verb.MOUNT,
 def run(world: World, pod: Pod, name: str, verb: Verb = Verb.MOUNT, *, hanging: bool = False, says: str = "") -> None:
     """Let an operation be at work."""
     operation = Operation(verb, unique(pod, name), pod.uid)
-    world.running[operation] = Running(
-        operation=operation, since=NOW - 5, deadline=NOW + 60, progress=says, quarantined=hanging
-    )
+    world.running[operation] = Running(operation=operation, since=NOW - 5, progress=says, quarantined=hanging)

@@ -85,7 +85,6 @@ PER_MOUNT = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIR
 
 # statfs(2) numbers relatime otherwise than mount(2); the other flags of PER_MOUNT are the same.
 _ST_RELATIME = 0x1000
-_ST_NOSYMFOLLOW = 0x2000
 
 
 @dataclass(frozen=True, slots=True)

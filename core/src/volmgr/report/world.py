@@ -17,9 +17,6 @@ from volmgr.operations import Operation
 from volmgr.plugins import Plugins
 from volmgr.report.events import EventLog
 
-POD_ERROR_LIMIT = 10
-"""Errors kept per Pod; kubelet's maxPodErrors (desired_state_of_world.go)."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
@@ -84,16 +81,14 @@ class ObjectEntry:
 
     item: Object
     revision: str
-    origin: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """An operation at work. Times are Unix time in seconds; `quarantined` once its deadline has passed."""
+    """An operation at work; `since` is Unix time in seconds, `quarantined` once its deadline has passed."""
 
     operation: Operation
     since: float
-    deadline: float
     progress: str = ""
     quarantined: bool = False
 

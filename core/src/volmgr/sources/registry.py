@@ -224,13 +224,6 @@ class Registry:
         with self._lock:
             self._objects.keep(frozenset(ref for ref in refs if ref.kind != "Secret"))
 
-    def uids(self, key: str) -> tuple[str, ...]:
-        """Give the UIDs of the Pods with this `namespace/name`, the present one first."""
-        with self._lock:
-            found = [each for each in self._pods.all() if each.offer.pod.key == key]
-            found.sort(key=lambda each: each.standing is not Standing.PRESENT)
-            return tuple(each.offer.pod.uid for each in found)
-
     def _tell(self, *places: Place) -> None:
         """Say what is wrong with each place where that changed."""
         for place in sorted({*places, *self._pods.touched, *self._objects.touched}):

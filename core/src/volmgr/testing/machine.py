@@ -541,11 +541,6 @@ class Machine:
         disk = self._formatted[key] = Disk(fstype, node.rdev, source=str(device), size=size)
         return disk
 
-    def fstype_on(self, device: Path | str) -> str:
-        """Say which file system is on a block device; empty: none."""
-        disk = self._formatted.get(self._storage(device)[0])
-        return "" if disk is None else disk.fstype
-
     def _formatted_disk(self, fstype: str, source: str) -> Disk:
         key, _, _ = self._storage(source)
         disk = self._formatted.get(key)

@@ -84,14 +84,13 @@ class Volume:
         """Unmount the volume."""
         return self.plugin.unmount(self.unmount_request(host), host)
 
-    def reconstruct(self, host: Host, record: dict[str, object] | None = None) -> Reconstructed[Any]:
-        """Rebuild it from its directory and, if there is one, our record."""
+    def reconstruct(self, host: Host) -> Reconstructed[Any]:
+        """Rebuild it from its directory."""
         found = Found(
             pod_uid=self.pod.uid,
             plugin=self.plugin.name,
             spec_name=self.name,
             path=self.target(host),
-            record=record or {},
         )
         return self.plugin.reconstruct(found, host)
 

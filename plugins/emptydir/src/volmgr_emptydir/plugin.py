@@ -6,10 +6,9 @@ Behaviour: `pkg/volume/emptydir` of kubelet 1.37, with its paths, modes, message
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from volmgr.plugin import (
     Applies,
@@ -112,8 +111,8 @@ class EmptyDir(VolumePlugin[EmptyDirSource], Measurable):
         if host.files.info(marker) is None and host.files.names(found.path):
             # kubelet's marker proves that an emptyDir is managed; without it, its data may be anybody's.
             raise NotOurs(f"{found.path} holds data and has no ready marker")
-        source = recorded_source(found.record.get("source"))
-        return Reconstructed(spec=VolumeSpec(name=found.spec_name, type="emptyDir", source=source))
+        # The disk does not say which medium it was: like kubelet, `EmptyDir{}`; unmount looks at what is mounted.
+        return Reconstructed(spec=VolumeSpec(name=found.spec_name, type="emptyDir", source=EmptyDirSource()))
 
     def measure(self, request: Measure, host: Host) -> Measured:
         whole = host.mounts.file_system(request.path)
@@ -187,19 +186,6 @@ def mounted_page_size(options: tuple[str, ...]) -> int:
     except ValueError as error:
         message = f"the page size of the mounted hugetlbfs is not determined from its options {','.join(options)!r}"
         raise OperationError(message) from error
-
-
-def recorded_source(record: object) -> EmptyDirSource:
-    """Rebuild a source from what our record says; the disk alone says nothing (kubelet: always `EmptyDir{}`)."""
-    if not isinstance(record, Mapping):
-        return EmptyDirSource()
-    fields = cast("Mapping[object, object]", record)
-    medium, limit = fields.get("medium"), fields.get("sizeLimit")
-    try:
-        size = Quantity.parse(limit) if isinstance(limit, (str, int)) else None
-    except ValueError:
-        size = None
-    return EmptyDirSource(medium=medium if isinstance(medium, str) else DISK, size_limit=size)
 
 
 def _marker(host: Host, pod_uid: str, spec_name: str) -> Path:
