@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from volmgr import __version__, logs, reload, root
+from volmgr import __version__, logs, records, reload, root
 from volmgr.admission import Admission
 from volmgr.config import Config, load_config
 from volmgr.desk import Outside
@@ -60,6 +60,7 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(reload.report_plugins())
     try:
         daemon = Daemon(arguments)
+        daemon.start()
     except (VolmgrError, OSError) as error:
         log.error("%s", _text(error))  # noqa: TRY400 - a message for people, not a bug
         sys.exit(1)
@@ -206,14 +207,15 @@ class Daemon:
             rescan_interval=self.config.rescan_interval,
         )
 
-    def run(self) -> None:
-        """Run until SIGTERM or SIGINT; volumes stay mounted."""
+    def start(self) -> None:
+        """Read what was accepted, and start what runs beside the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         self.world.sources["api"] = "its records are not read yet"
         if self.directory is not None:
             self.world.sources[self.directory.name] = "not read yet"
         self.reconciler.set_read_only(read_only=root.is_foreign(self.host))
+        records.sweep(self.host.files, self.host.paths.state)
         self.registry.start()
         for hold in self.holds.load():
             self.reconciler.post(HoldTaken(hold))
@@ -224,6 +226,9 @@ class Daemon:
             service.start()
         self.loop.watch(self.server, self.server.accept_ready)
         self.loop.watch(self.mounts, self._mounts_changed)
+
+    def run(self) -> None:
+        """Run until SIGTERM or SIGINT; volumes stay mounted."""
         self.loop.run(self._step, self.reconciler.timers)
         self.world.events.close()
         self.server.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from volmgr import plain_json
 from volmgr.config import Config
 from volmgr.errors import VolmgrError
 from volmgr.jobs import Job
@@ -133,6 +134,7 @@ class Desk:
         self, severity: Severity, reason: str, message: str, *, uid: str = "", volume: str = "", pod: str = ""
     ) -> None:
         """Record and log what happened."""
+        message, volume = plain_json.text(message), plain_json.text(volume)
         entry = self.world.pods.get(uid)
         key = entry.pod.key if entry else pod
         self.world.events.record(severity, reason, message, pod=key, pod_uid=uid, volume=volume)

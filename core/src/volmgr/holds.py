@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from collections.abc import Callable
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from volmgr.host.interface import Host
 
 KIND = "hold"
+
+log = logging.getLogger("volmgr.holds")
 
 
 def start_time(pid: int) -> int | None:
@@ -46,7 +49,11 @@ class Holds:
         """Give the holds whose process still runs; the records of the others go."""
         found: list[Hold] = []
         for name in self._files.names(self._directory):
-            hold = self._read(self._directory / name)
+            try:
+                hold = self._read(self._directory / name)
+            except OperationError as error:  # whose it is, nobody knows: it is left alone
+                log.warning("a hold is not known: %s", error)
+                continue
             if hold is not None and self.is_alive(hold):
                 found.append(hold)
                 continue

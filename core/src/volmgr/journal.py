@@ -6,14 +6,18 @@ A mount record says which step was begun (`step`), for which source, and what pr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
 from volmgr import records
+from volmgr.errors import OperationError
 from volmgr.host.interface import Identity
+from volmgr.model.names import is_file_name
 from volmgr.model.volume import Presence, VolumeMode, VolumeSpec
 
 if TYPE_CHECKING:
@@ -97,6 +101,7 @@ class Journal:
     def __init__(self, host: Host) -> None:
         """Use the host's files and root directory."""
         self._files = host.files
+        self._root = host.paths.root
         self._state = host.paths.state
 
     def write_mount(self, record: MountRecord, *, again: bool = False) -> None:
@@ -122,30 +127,51 @@ class Journal:
 
     def read_volume(self, volume: str) -> VolumeRecord | None:
         """Read one volume record back."""
-        body = records.read(self._files, records.volume(self._state, volume), VOLUME)
-        return _convert(body, VolumeRecord)
+        return self._volume_of(records.volume(self._state, volume))
 
     def read_mount(self, pod_uid: str, spec_name: str) -> MountRecord | None:
         """Read one mount record back."""
-        body = records.read(self._files, records.pod_mount(self._state, pod_uid, spec_name), MOUNT)
-        return _convert(body, MountRecord)
+        return self._mount_of(records.pod_mount(self._state, pod_uid, spec_name))
 
     def mounts(self) -> list[MountRecord]:
-        """Read every mount record that can be read."""
+        """Read every mount record that can be read; unreadable is damaged."""
         found: list[MountRecord] = []
         top = self._state / "mounts"
         for uid in self._files.names(top):
-            for name in self._files.names(top / uid):
-                record = _convert(records.read(self._files, top / uid / name, MOUNT), MountRecord)
-                if record is not None:
-                    found.append(record)
+            with suppress(OperationError):
+                for name in self._files.names(top / uid):
+                    with suppress(OperationError):
+                        record = self._mount_of(top / uid / name)
+                        if record is not None:
+                            found.append(record)
         return found
 
     def volumes(self) -> list[VolumeRecord]:
         """Read every volume record that can be read."""
         top = self._state / "volumes"
-        bodies = [records.read(self._files, top / name, VOLUME) for name in self._files.names(top)]
-        return [record for body in bodies if (record := _convert(body, VolumeRecord)) is not None]
+        found: list[VolumeRecord] = []
+        for name in self._files.names(top):
+            with suppress(OperationError):  # unreadable is damaged
+                record = self._volume_of(top / name)
+                if record is not None:
+                    found.append(record)
+        return found
+
+    def _mount_of(self, path: Path) -> MountRecord | None:
+        """Read a mount record; one that speaks of another place than its own would lead out of the root."""
+        record = _convert(records.read(self._files, path, MOUNT), MountRecord)
+        if record is None or not all(map(is_file_name, (record.pod_uid, record.spec.name))):
+            return None
+        return record if records.pod_mount(self._state, record.pod_uid, record.spec.name) == path else None
+
+    def _volume_of(self, path: Path) -> VolumeRecord | None:
+        """Read a volume record; its device mount lies below the root, or nothing is known of it."""
+        record = _convert(records.read(self._files, path, VOLUME), VolumeRecord)
+        if record is None or records.volume(self._state, record.volume) != path:
+            return None
+        target = Path(record.device_target)
+        inside = ".." not in target.parts and self._root in target.parents
+        return record if inside or not record.device_target else replace(record, device_target="")
 
 
 def _body(record: MountRecord | VolumeRecord) -> dict[str, object]:

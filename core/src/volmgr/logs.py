@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 
-import msgspec
+from volmgr import plain_json
 
 _EXTRAS = ("pod", "pod_uid", "volume")
 
@@ -25,7 +25,7 @@ class JsonFormatter(logging.Formatter):
         line.update({name: value for name in _EXTRAS if (value := getattr(record, name, ""))})
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line).decode()
+        return plain_json.encode(line).decode()
 
 
 class TextFormatter(logging.Formatter):

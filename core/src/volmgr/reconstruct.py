@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from volmgr.actual import ActualVolume, Cause, PodMount
-from volmgr.errors import NotOurs, PluginError, VolmgrError
+from volmgr.errors import NotOurs, OperationError, PluginError, VolmgrError
 from volmgr.journal import Journal, MountRecord, SpecRecord, VolumeRecord
 from volmgr.model.names import pod_volume_name, shared_volume_name, unescape
 from volmgr.model.volume import Attachable, Facets, Presence, VolumeMode, VolumeSpec
@@ -71,7 +71,7 @@ class _Reconstruction:
                 (paths.volumes(uid), VolumeMode.FILESYSTEM),
                 (paths.block_volumes(uid), VolumeMode.BLOCK),
             ):
-                for plugin in files.names(top):
+                for plugin in self._names(top):
                     found.extend(
                         Found(
                             pod_uid=uid,
@@ -80,9 +80,17 @@ class _Reconstruction:
                             path=top / plugin / name,
                             mode=mode,
                         )
-                        for name in files.names(top / plugin)
+                        for name in self._names(top / plugin)
                     )
         return found
+
+    def _names(self, path: Path) -> tuple[str, ...]:
+        """List a directory of one Pod; what is wrong with it (a link in its place) must not keep all others waiting."""
+        try:
+            return self.host.files.names(path)
+        except OperationError as error:
+            log.warning("not looked through: %s", error)
+            return ()
 
     def _add_recorded(self, record: MountRecord, path: Path | None) -> None:
         volume = self._volume_of(record.volume, record.plugin, record.spec)

@@ -7,10 +7,14 @@ own files and the mount table say.
 from __future__ import annotations
 
 import hashlib
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import msgspec
+
+from volmgr.errors import OperationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,10 +66,20 @@ def read(files: Files, path: Path, kind: str) -> dict[str, object] | None:
     return decode(kind, files.read(path, LIMIT))
 
 
+def sweep(files: Files, state: Path) -> None:
+    """Remove what a daemon that was killed while it wrote has left; nobody else may be writing."""
+    kinds = [state / kind for kind in ("pods", "objects", "holds", "sources", "volumes")]
+    for directory in (state, *kinds, *(state / "mounts" / uid for uid in files.names(state / "mounts"))):
+        with suppress(OperationError):  # it does no harm, and the next start tries again
+            for name in files.names(directory):
+                if name.startswith(".") and name.endswith(".tmp"):
+                    files.remove_file(directory / name)
+
+
 def file_name(name: str) -> str:
     """Give a file name for any unique name: readable when short and safe, else shortened with a digest."""
     safe = "".join(c if c.isascii() and (c.isalnum() or c in "-._") else "~" for c in name)
-    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
     return f"{safe[-120:].lstrip('.')}.{digest}.json"
 
 

@@ -23,7 +23,7 @@ def lock(host: Host) -> int:
     """Take the root's lock and give its descriptor; raises LockedError at once when another daemon has it."""
     host.files.ensure_directory(host.paths.state, 0o700)
     path = host.paths.state / "lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -41,12 +41,11 @@ def command(session: Session, root_dir: Path | None, manifests: Path | None) -> 
 
 
 def _offline(root: Path, manifests: Path | None) -> bytes:
-    import msgspec
-
+    from volmgr import plain_json
     from volmgr.offline import offline_world
     from volmgr.report.plan import plan_report
 
-    return msgspec.json.encode(plan_report(offline_world(root, manifests)))
+    return plain_json.encode(plan_report(offline_world(root, manifests)))
 
 
 def _print(report: PlanReport) -> None:

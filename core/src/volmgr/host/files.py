@@ -192,7 +192,7 @@ class LocalFiles:
                     _raise_unless_gone(f"remove {path}", error)
 
     def remove_directory(self, path: Path) -> bool:
-        """Remove an empty directory; missing is success, False when it is not empty or a mount."""
+        """Remove an empty directory; missing is success, False when it is not empty, a mount, or none."""
         with self._existing_parent(path) as directory:
             if directory is None:
                 return True
@@ -201,7 +201,7 @@ class LocalFiles:
             except OSError as error:
                 if _is_missing(path.name, directory):
                     return True
-                if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY}:
+                if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOTDIR}:
                     return False
                 raise syscalls.failed(f"remove the directory {path}", error) from error
             return True

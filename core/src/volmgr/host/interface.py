@@ -178,7 +178,7 @@ class Files(Protocol):
         ...
 
     def remove_directory(self, path: Path) -> bool:
-        """Remove an empty directory; missing is success, False when it is not empty or a mount."""
+        """Remove an empty directory; missing is success, False when it is not empty, a mount, or none."""
         ...
 
     def remove_tree(self, path: Path, *, cancelled: Callable[[], bool] = ...) -> None:

@@ -105,8 +105,7 @@ class KernelMounts:
             raise OperationError(f"cannot {attempt}: something else is mounted there; unmount it first")
         made = not place.mount_root
         if made:
-            with _mount_target(target, attempt) as opened:
-                _call(attempt, str(source), opened, MS_BIND | parsed.flags & MS_REC)
+            _call(attempt, str(source), target, MS_BIND | parsed.flags & MS_REC)
         try:
             self._restrict(source, target, parsed)
             self._propagate(target, parsed)
@@ -124,15 +123,15 @@ class KernelMounts:
             raise OperationError(f"cannot {attempt}: nothing is mounted there")
         if parsed.flags & MS_BIND:
             inherited = parse_options(entry.options).flags
-            _call(attempt, "", str(target), MS_REMOUNT | MS_BIND | parsed.over(inherited))
+            _call(attempt, "", target, MS_REMOUNT | MS_BIND | parsed.over(inherited))
         elif entry.fstype in LOCAL_TYPES:
             # One flag word sets mount and file system: a read-only bind must not turn its file system read-only.
             bound_read_only = "ro" in entry.options and "ro" not in entry.super_options
             inherited = parse_options((*entry.options, *(o for o in entry.super_options if o in {"ro", "sync"}))).flags
             before = inherited & ~MS_RDONLY if bound_read_only else inherited
-            _call(attempt, "", str(target), MS_REMOUNT | parsed.over(before), parsed.data)
+            _call(attempt, "", target, MS_REMOUNT | parsed.over(before), parsed.data)
             if bound_read_only and not parsed.cleared & MS_RDONLY:
-                _call(attempt, "", str(target), MS_REMOUNT | MS_BIND | parsed.over(inherited))
+                _call(attempt, "", target, MS_REMOUNT | MS_BIND | parsed.over(inherited))
         else:
             argv = ("mount", "-o", ",".join(("remount", *options)), str(target))
             self._commands.run(argv, deadline=HELPER_DEADLINE)
@@ -221,17 +220,17 @@ class KernelMounts:
         # Without MS_STRICTATIME and MS_NOATIME the kernel adds relatime by itself.
         wanted = parsed.over(inherited & mount_options.PER_MOUNT) | inherited & MS_RDONLY
         if now != wanted:
-            _call(attempt, "", str(target), MS_REMOUNT | MS_BIND | wanted & ~MS_REC)
+            _call(attempt, "", target, MS_REMOUNT | MS_BIND | wanted & ~MS_REC)
 
     def _take_back(self, target: Path, attempt: str) -> None:
         try:
-            syscalls.umount(str(target))
+            _umount(target, syscalls.UMOUNT_NOFOLLOW)
         except OSError as error:
             raise UncertainError(f"{attempt}: left mounted without its options: {syscalls.describe(error)}") from error
 
     def _propagate(self, target: Path, parsed: MountOptions) -> None:
         for flag in parsed.propagation:
-            _call(f"set the propagation of {target}", "", str(target), flag)
+            _call(f"set the propagation of {target}", "", target, flag)
 
     def _unmount_top(
         self, target: Path, fstype: str, *, lazy: bool = False, force: bool = False, deadline: float | None = None
@@ -239,6 +238,7 @@ class KernelMounts:
         if fstype in LOCAL_TYPES:
             flags = (syscalls.UMOUNT_DETACH if lazy else 0) | (syscalls.UMOUNT_FORCE if force else 0)
             return _unmount_once(target, flags | syscalls.UMOUNT_NOFOLLOW)
+        _refuse_links(target)
         words = [flag for flag, given in (("-l", lazy), ("-f", force)) if given]
         result = self._commands.run(
             ("umount", "--no-canonicalize", *words, str(canonical(target))),
@@ -293,11 +293,11 @@ def canonical(path: Path) -> Path:
 
 @contextmanager
 def _mount_target(target: Path, attempt: str) -> Generator[str]:
-    """Hold the target open, so that it cannot become a symbolic link before the mount."""
+    """Hold the target open, so that nothing of its path can become a symbolic link before the mount."""
     try:
-        descriptor = os.open(target, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = syscalls.open_beneath(str(target), os.O_PATH | os.O_NOFOLLOW)
     except OSError as error:
-        raise syscalls.failed(attempt, error) from error
+        raise _refused(attempt, error) from error
     try:
         if stat.S_ISLNK(os.fstat(descriptor).st_mode):
             raise OperationError(f"cannot {attempt}: the target is a symbolic link")
@@ -318,23 +318,56 @@ def _mount(attempt: str, source: str, place: str, fstype: str, parsed: MountOpti
         raise syscalls.failed(attempt, error, hints.get(error.errno or 0, "")) from error
 
 
-def _call(attempt: str, source: str, target: str, flags: int, data: str = "") -> None:
-    try:
-        syscalls.mount(source, target, "", flags, data)
-    except OSError as error:
-        raise syscalls.failed(attempt, error) from error
+def _call(attempt: str, source: str, target: Path, flags: int, data: str = "") -> None:
+    with _mount_target(target, attempt) as place:
+        try:
+            syscalls.mount(source, place, "", flags, data)
+        except OSError as error:
+            raise syscalls.failed(attempt, error) from error
 
 
 def _unmount_once(target: Path, flags: int) -> bool:
     try:
-        syscalls.umount(str(target), flags)
+        _umount(target, flags)
     except OSError as error:
         if error.errno == errno.EINVAL or error.errno in _GONE:
             return False
         if error.errno == errno.EBUSY:
             raise _busy(target) from error
-        raise syscalls.failed(f"unmount {target}", error) from error
+        raise _refused(f"unmount {target}", error) from error
     return True
+
+
+def _umount(target: Path, flags: int) -> None:
+    """Unmount by way of the directory above, into which no symbolic link may lead: it would be somebody else's mount.
+
+    The mount itself cannot be held open meanwhile: that keeps it busy.
+    """
+    with _opened(target.parent) as above:
+        syscalls.umount(f"/proc/self/fd/{above}/{target.name}", flags)
+
+
+def _refuse_links(target: Path) -> None:
+    """Refuse what umount(8) would find by way of a symbolic link."""
+    try:
+        with _opened(target.parent):
+            pass
+    except OSError as error:
+        raise _refused(f"unmount {target}", error) from error
+
+
+@contextmanager
+def _opened(directory: Path) -> Generator[int]:
+    descriptor = syscalls.open_beneath(str(directory), os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _refused(attempt: str, error: OSError) -> OperationError:
+    link = error.errno == errno.ELOOP
+    return syscalls.failed(attempt, error, "a symbolic link lies in the path, where none may be" if link else "")
 
 
 def _busy(target: Path) -> BusyError:

@@ -78,7 +78,7 @@ class _Change:
 
     def all(self) -> None:
         """Change everything."""
-        descriptor = os.open(self._path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = syscalls.open_beneath(str(self._path.parent), os.O_PATH | os.O_DIRECTORY)
         try:
             if not stat.S_ISDIR(os.stat(self._path.name, dir_fd=descriptor, follow_symlinks=False).st_mode):
                 self._one(descriptor, self._path.name, str(self._path))

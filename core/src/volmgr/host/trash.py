@@ -10,9 +10,12 @@ import logging
 import os
 import threading
 from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from volmgr.errors import VolmgrError
+from volmgr.host import syscalls
 from volmgr.host.removal import is_small, remove_tree
 
 _log = logging.getLogger(__name__)
@@ -34,17 +37,22 @@ class Trash:
         OSError (EXDEV: other file system) leaves it there.
         """
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place = self._path / f"{os.getpid()}-{next(self._numbers)}-{name[:128]}"
-        while os.path.lexists(place):
-            place = self._path / f"{os.getpid()}-{next(self._numbers)}-{name[:128]}"
-        os.rename(name, place, src_dir_fd=directory)
+        with self._opened() as trash:
+            place = self._place(name)
+            while os.path.lexists(place):
+                place = self._place(name)
+            os.rename(name, place.name, src_dir_fd=directory, dst_dir_fd=trash)
         self._delete_later([place])
 
     def resume(self) -> None:
         """Delete what an earlier daemon left."""
         try:
-            names = sorted(os.listdir(self._path))
+            with self._opened() as trash:
+                names = sorted(os.listdir(trash))
         except FileNotFoundError:
+            return
+        except OSError as error:
+            _log.warning("nothing of the trash is deleted: %s: %s", self._path, error.strerror)
             return
         self._delete_later([self._path / name for name in names])
 
@@ -76,8 +84,17 @@ class Trash:
 
     def _remove(self, place: Path) -> None:
         is_small(place)
-        directory = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        with self._opened() as trash:
+            remove_tree(place, trash)
+
+    def _place(self, name: str) -> Path:
+        return self._path / f"{os.getpid()}-{next(self._numbers)}-{name[:128]}"
+
+    @contextmanager
+    def _opened(self) -> Generator[int]:
+        """Open the trash, never through a symbolic link: all that is in it is deleted."""
+        descriptor = syscalls.open_beneath(str(self._path), os.O_RDONLY | os.O_DIRECTORY)
         try:
-            remove_tree(place, directory)
+            yield descriptor
         finally:
-            os.close(directory)
+            os.close(descriptor)

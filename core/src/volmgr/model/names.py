@@ -38,6 +38,11 @@ def is_uid(uid: str) -> bool:
     return _UID.fullmatch(uid) is not None
 
 
+def is_file_name(name: str) -> bool:
+    """Say whether `name` names something directly in a directory, and not the directory or its parent."""
+    return name not in {"", ".", ".."} and not {"/", "\0"} & set(name)
+
+
 def is_qualified(name: str) -> bool:
     """Say whether `name` is a qualified name such as `kubernetes.io/nfs`."""
     return _QUALIFIED.fullmatch(name) is not None

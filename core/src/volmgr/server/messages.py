@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 
-import msgspec
+from volmgr import plain_json
 
 if TYPE_CHECKING:
     import socket
@@ -199,13 +199,13 @@ def chunk(data: bytes) -> bytes:
 
 def json(value: object, status: int = 200, *, close: bool = False) -> bytes:
     """Give a response with a value as JSON."""
-    return reply(status, msgspec.json.encode(value) + b"\n", close=close)
+    return reply(status, plain_json.encode(value) + b"\n", close=close)
 
 
 def problem(status: int, detail: str, kind: str = "about:blank", *, close: bool = False) -> bytes:
     """Give an error response."""
     value = Problem(type=kind, title=REASONS[status], status=status, detail=detail)
-    return reply(status, msgspec.json.encode(value) + b"\n", "application/problem+json", close=close)
+    return reply(status, plain_json.encode(value) + b"\n", "application/problem+json", close=close)
 
 
 def _head(status: int, content_type: str, extra: str, *, close: bool) -> bytes:

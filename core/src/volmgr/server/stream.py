@@ -7,8 +7,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from volmgr import plain_json
 from volmgr.report.times import rfc3339
 from volmgr.server import messages
 from volmgr.server.messages import HttpError, Request
@@ -80,7 +79,7 @@ def instance(events: EventLog) -> str:
 
 
 def _lines(events: tuple[Event, ...]) -> bytes:
-    return b"".join(msgspec.json.encode(_report(event)) + b"\n" for event in events)
+    return b"".join(plain_json.encode(_report(event)) + b"\n" for event in events)
 
 
 def _report(event: Event) -> EventReport:

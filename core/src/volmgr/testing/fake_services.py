@@ -332,7 +332,7 @@ class FakeFiles:
             except FileNotFoundError:
                 return True
             except OSError as error:
-                if error.errno not in {errno.ENOTEMPTY, errno.EBUSY}:
+                if error.errno not in {errno.ENOTEMPTY, errno.EBUSY, errno.ENOTDIR}:
                     raise
                 return False
             return True
