@@ -10,7 +10,7 @@ found   := $(shell scripts/pythons)
 # The Pythons to test on; `make test PYTHONS=3.11` runs on one.
 PYTHONS ?= $(foreach pair,$(found),$(firstword $(subst =, ,$(pair))))
 # Parallel pytest processes, and what else to tell pytest: `make test-3.11 WORKERS=0 PYTEST="-k mount -x"`.
-WORKERS ?= 0
+WORKERS ?= 2
 PYTEST  ?=
 
 PY      := .venv/bin/python

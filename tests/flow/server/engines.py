@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
@@ -117,7 +117,8 @@ class Served:
     def drop_clients(self) -> None:
         """Close every connection, as executing the daemon anew does; waits that are cut off never answer."""
         for connection in self.server.connections():
-            connection.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):  # it may be closing already
+                connection.shutdown(socket.SHUT_RDWR)
 
     def drop_clients_soon(self) -> None:
         """As the daemon does after a reload: answer, then close."""
