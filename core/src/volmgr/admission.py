@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from volmgr.config import Config
 from volmgr.operations import Operation, Verb
 
 if TYPE_CHECKING:
     from volmgr.model.volume import Facets
 
-BACKOFF_INITIAL = 0.5
-"""Seconds; kubelet's initialDurationBeforeRetry (pkg/util/goroutinemap/exponentialbackoff)."""
-BACKOFF_MAX = 122.0
-"""Seconds; kubelet's maxDurationBeforeRetry, 2 min 2 s."""
-
-ENDPOINT_LIMIT = 4
-"""Operations at once per endpoint (server, portal, driver): a slow one does not take every worker."""
+_DEFAULTS = Config()
 
 EVERYBODY = ""
 """The Pod key of an operation on the volume as a whole: it conflicts with every holder of that volume."""
@@ -58,13 +53,9 @@ def holds_of(operation: Operation, facets: Facets | None, exclusive: tuple[str, 
 class Admission:
     """Who holds what, and what is backed off. Owned by the reconciler."""
 
-    def __init__(
-        self, initial: float = BACKOFF_INITIAL, maximum: float = BACKOFF_MAX, endpoint_limit: int = ENDPOINT_LIMIT
-    ) -> None:
-        """Start with nothing held; `initial` and `maximum` are the back-off's bounds in seconds."""
-        self._initial = initial
-        self._maximum = maximum
-        self._endpoint_limit = endpoint_limit
+    def __init__(self, config: Config = _DEFAULTS) -> None:
+        """Start with nothing held; the configuration says how long to back off, and how many an endpoint bears."""
+        self._config = config
         self._endpoints: dict[str, set[Held]] = {}
         self._volumes: dict[str, set[str]] = {}
         self._exclusive: dict[str, str] = {}
@@ -84,7 +75,7 @@ class Admission:
         if holders and (held.pod_uid in holders or EVERYBODY in holders or held.pod_uid == EVERYBODY):
             return False
         taken = [key for key in held.exclusive if key in self._exclusive]
-        if held.endpoint and len(self._endpoints.get(held.endpoint, ())) >= self._endpoint_limit:
+        if held.endpoint and len(self._endpoints.get(held.endpoint, ())) >= self._config.endpoint_operations:
             taken.append(held.endpoint)
         if taken:
             for key in taken:
@@ -138,10 +129,10 @@ class Admission:
                 del slot[verb]
 
     def failed(self, operation: Operation, error: str, now: float, *, final: bool = False) -> Backoff:
-        """Note a failure and give when to try again: 500 ms, doubled each time up to 2 min 2 s; `final`: never."""
+        """Note a failure and give when to try again: ever later, between the configured bounds; `final`: never."""
         slot = self._backoffs.setdefault((operation.volume, operation.pod_uid), {})
         old = slot.get(operation.verb)
-        delay = min(old.delay * 2, self._maximum) if old else self._initial
+        delay = min(old.delay * 2, self._config.backoff_max) if old else self._config.backoff_initial
         until = float("inf") if final else now + delay
         new = Backoff(delay, until, old.since if old else now, (old.attempts if old else 0) + 1, error)
         slot[operation.verb] = new

@@ -125,7 +125,7 @@ class Daemon:
             paths=self.host.paths,
             plugins=load_plugins(),
             events=EventLog(time.time),
-            admission=Admission(self.config.backoff_initial, self.config.backoff_max, self.config.endpoint_operations),
+            admission=Admission(self.config),
         )
         self.reconciler = Reconciler(self.world, self.host, self.config, self._outside())
         self.registry = Registry(self.host.files, self.host.paths, self.reconciler.post)

@@ -104,8 +104,7 @@ class Departures:
         for volume in self._world.actual.of_pod(message.uid):
             served = volume.plugin in self._world.plugins.types
             if not served and volume.mounts[message.uid].path in message.gone:
-                left = volume.without_mount(message.uid)
-                self._desk.put(volume.name, None if left.is_gone else left)
+                self._desk.drop_mount(volume, message.uid)
 
     def _rest(self, uid: str) -> None:
         """Let it be tried again after a back-off."""

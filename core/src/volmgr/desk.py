@@ -99,6 +99,11 @@ class Desk:
         if volume is None:
             self.touched[NODE] = None
 
+    def drop_mount(self, volume: ActualVolume, uid: str) -> None:
+        """Forget one Pod's mount of a volume, and the volume when nothing else of it is left."""
+        left = volume.without_mount(uid)
+        self.put(volume.name, None if left.is_gone else left)
+
     def run(self, what: str, chore: Callable[[], Message], again: Callable[[float], None], delay: float = 0.0) -> None:
         """Run a chore on a worker. When the host fails it, that is said, and `again` is called after a back-off."""
 

@@ -34,6 +34,7 @@ class Job:
     operation: Operation
     type: VolumeType
     held: Held
+    allowed: float
     desired: DesiredVolume | None = None
     actual: ActualVolume | None = None
     objects: Mapping[ObjectRef, Object] = field(default_factory=lambda: MappingProxyType({}), repr=False)
@@ -43,7 +44,6 @@ class Job:
     """What the node status says of an attached volume."""
     others_detach: bool = False
     """A controller takes the attachment back, so nothing is left to remember when the device is unmounted."""
-    allowed: float = 120.0
     cancel: threading.Event = field(default_factory=threading.Event, repr=False)
     progress: Callable[[str], None] = field(default=_silent, repr=False)
 

@@ -10,6 +10,7 @@ import importlib.metadata
 import inspect
 import logging
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
@@ -222,14 +223,8 @@ class Plugins:
     def source_of(self, field: str, driver: str | None) -> type[Any] | None:
         """Give the dataclass that a field's value is read into, if a type is installed for it."""
         for where in (Where.POD, Where.PV):
-            try:
-                found = self.find(field, driver, where)
-            except PluginError:
-                continue
-            for wanted in (driver, None):
-                for handle in found.plugin.handles:
-                    if handle.field == field and handle.driver == wanted:
-                        return handle.source
+            with suppress(PluginError):
+                return self.find(field, driver, where).source_of(field, driver)
         return None
 
     def finished(self, volume: str, operation: str, pod_uid: str, outcome: str, seconds: float) -> None:

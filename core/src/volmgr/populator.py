@@ -225,15 +225,7 @@ def typed_spec(
     volume_type: VolumeType, field: str, driver: str | None, source: Mapping[str, object], *, name: str
 ) -> VolumeSpec[Any]:
     """Read a source into its plugin's type, and give the spec of an inline volume; raises SpecError."""
-    cls = next(
-        (
-            handle.source
-            for wanted in (driver, None)
-            for handle in volume_type.plugin.handles
-            if handle.field == field and handle.driver == wanted
-        ),
-        None,
-    )
+    cls = volume_type.source_of(field, driver)
     value = source if cls is None else typed_source(cls, source, unknown=Unknown.ALLOW)
     read_only = getattr(value, "read_only", False) is True
     return VolumeSpec(name=name, type=field, source=value, driver=driver, read_only=read_only)

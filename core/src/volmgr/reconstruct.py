@@ -123,14 +123,22 @@ class _Reconstruction:
             return known
         volume_type = self.plugins.types.get(plugin)
         typed = _spec_of(volume_type, spec) if volume_type else None
-        facets = _facets(volume_type, typed)
+        return self._add(name, plugin, typed, spec.mode)
+
+    def _add(
+        self, name: str, plugin: str, spec: VolumeSpec[Any] | None, mode: VolumeMode, device_path: str = ""
+    ) -> ActualVolume:
+        """Take a volume for there, with what its own record, or else its type, says of attachment and device."""
+        volume_type = self.plugins.types.get(plugin)
+        facets = _facets(volume_type, spec)
         volume = ActualVolume(
             name=name,
             plugin=plugin,
-            spec=typed,
+            spec=spec,
             facets=facets,
             attachable=Attachable.YES if facets and facets.attach else Attachable.NO,
-            mode=spec.mode,
+            mode=mode,
+            device_path=device_path,
             reconstructed=True,
         )
         shared = self.shared.get(name)
@@ -200,23 +208,7 @@ class _Reconstruction:
                 name = shared_volume_name(found.plugin, volume_type.ask("volume_name", spec))
             except PluginError:  # ask() has logged it
                 return
-        known = self.volumes.get(name)
-        if known is None:
-            known = ActualVolume(
-                name=name,
-                plugin=found.plugin,
-                spec=spec,
-                facets=facets,
-                attachable=Attachable.YES if facets and facets.attach else Attachable.NO,
-                mode=found.mode,
-                device_path=device_path,
-                reconstructed=True,
-            )
-            shared = self.shared.get(name)
-            if shared is not None:
-                known = self._with_device(known, shared)
-            elif facets is not None:
-                known = self._guess_device(known, volume_type, facets)
+        known = self.volumes.get(name) or self._add(name, found.plugin, spec, found.mode, device_path)
         mount = PodMount(
             pod_uid=found.pod_uid,
             spec_name=found.spec_name,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from volmgr.desired import DesiredVolume
     from volmgr.desk import Desk
     from volmgr.timers import Timer
+    from volmgr.volume_type import VolumeType
 
 DUE = "due"
 """The revision of a mount that is to be made again: it equals no real one."""
@@ -91,7 +92,7 @@ class Runner:
         held = holds_of(operation, facets, exclusive, f"{plugin} {endpoint}" if endpoint else "")
         if not world.admission.try_hold(held):
             return
-        self._start(operation, held, desired, actual)
+        self._start(operation, volume_type, held, desired, actual)
 
     def _kept_from_others(self, actual: ActualVolume | None) -> tuple[tuple[str, ...], str]:
         """Give the exclusive keys and the endpoint of a volume that nobody wants any more."""
@@ -118,22 +119,25 @@ class Runner:
             if older.mounts[uid].source_key or older.plugin != desired.plugin:
                 return True
             # Found without a record, and its type could not say its name: it is the very directory of this one.
-            left = older.without_mount(uid)
-            self._desk.put(older.name, None if left.is_gone else left)
+            self._desk.drop_mount(older, uid)
             self._desk.dirty[older.name] = None
         return False
 
     def _start(
-        self, operation: Operation, held: Held, desired: DesiredVolume | None, actual: ActualVolume | None
+        self,
+        operation: Operation,
+        volume_type: VolumeType,
+        held: Held,
+        desired: DesiredVolume | None,
+        actual: ActualVolume | None,
     ) -> None:
-        plugin = desired.plugin if desired and operation.verb.is_making else actual.plugin if actual else ""
         mount = desired.mounts.get(operation.pod_uid) if desired else None
         wishes = (mount,) if mount else tuple(desired.mounts.values()) if desired else ()
         references = {reference.ref for wish in wishes for reference in wish.references}
         allowed = self._desk.config.operation_deadline
         job = Job(
             operation=operation,
-            type=self._world.plugins.types[plugin],
+            type=volume_type,
             held=held,
             desired=desired,
             actual=actual,

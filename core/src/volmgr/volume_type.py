@@ -166,6 +166,14 @@ class VolumeType:
             self._manager.register(wrapper)
         self._manager.register(self._keeper, "keeper")  # after the others, or a trylast one would be inside of it
 
+    def source_of(self, field: str, driver: str | None) -> type[Any] | None:
+        """Give the dataclass that a field's value is read into; what is said of its driver goes before the rest."""
+        for wanted in (driver, None):
+            for handle in self.plugin.handles:
+                if (handle.field, handle.driver) == (field, wanted):
+                    return handle.source
+        return None
+
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - by method
         """Call a pure method; whatever goes wrong in it is a PluginError that names the package."""
         try:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.core.values import LOCAL, NAME, SHARED
 from volmgr.admission import EVERYBODY, Admission, Held, holds_of
+from volmgr.config import Config
 from volmgr.model.volume import Facets
 from volmgr.operations import Operation, Verb
 
@@ -82,7 +83,7 @@ def test_an_exclusive_key_is_held_once_and_its_release_wakes_who_waited() -> Non
 
 
 def test_an_endpoint_has_so_many_operations_at_once_and_an_overdue_one_leaves_the_limit() -> None:
-    admission = Admission(endpoint_limit=2)
+    admission = Admission(Config(endpoint_operations=2))
     held = [Held(name, "u1", (), "server") for name in "abc"]
     assert [admission.try_hold(each) for each in held] == [True, True, False]
     assert admission.try_hold(Held("d", "u1", (), "other server"))
@@ -163,7 +164,7 @@ def test_two_operations_that_both_fail_keep_each_other_s_back_off() -> None:
     )
 )
 def test_no_two_holders_ever_conflict(steps: list[tuple[bool, str, str, set[str], str]]) -> None:
-    admission = Admission(endpoint_limit=2)
+    admission = Admission(Config(endpoint_operations=2))
     running: list[Held] = []
     for take, volume, uid, exclusive, endpoint in steps:
         if take:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from volmgr.errors import CommandError, OperationError, UncertainError
 from volmgr.host import processor, syscalls
-from volmgr.host.interface import CommandResult
+from volmgr.host.interface import HELPER_DEADLINE, CommandResult
 
 OUTPUT_TAIL = 64 * 1024
 _GRACE = 0.5  # between SIGTERM, on which mount.nfs and others clean up, and SIGKILL
@@ -37,7 +37,7 @@ class LocalCommands:
         self,
         argv: Sequence[str],
         *,
-        deadline: float = 120.0,
+        deadline: float = HELPER_DEADLINE,
         accept: Sequence[int] = (0,),
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,

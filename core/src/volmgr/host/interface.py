@@ -13,6 +13,9 @@ from typing import Protocol
 
 from volmgr.host.paths import Paths
 
+HELPER_DEADLINE = 120.0
+"""Seconds that an executed helper may take when its caller says nothing; as long as an operation, by default."""
+
 
 @dataclass(frozen=True, slots=True)
 class MountEntry:
@@ -224,7 +227,7 @@ class Commands(Protocol):
         self,
         argv: Sequence[str],
         *,
-        deadline: float = 120.0,
+        deadline: float = HELPER_DEADLINE,
         accept: Sequence[int] = (0,),
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from volmgr.errors import BusyError, CommandError, OperationError, TransientError
-from volmgr.host.interface import CommandResult, FileInfo, FileSystem, Identity, MountEntry
+from volmgr.host.interface import HELPER_DEADLINE, CommandResult, FileInfo, FileSystem, Identity, MountEntry
 from volmgr.host.paths import Paths
 from volmgr.testing.machine import Loop, Machine, MountPoint, Node, Place
 
@@ -436,7 +436,7 @@ class FakeCommands:
         self,
         argv: Sequence[str],
         *,
-        deadline: float = 120.0,
+        deadline: float = HELPER_DEADLINE,
         accept: Sequence[int] = (0,),
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,

@@ -78,7 +78,7 @@ class TestNode:
             paths=host.paths,
             plugins=self.plugins,
             events=EventLog(lambda: self.now),
-            admission=Admission(self.config.backoff_initial, self.config.backoff_max, self.config.endpoint_operations),
+            admission=Admission(self.config),
         )
         self.reconciler = Reconciler(self.world, host, self.config, self._outside())
         self.registry = Registry(host.files, host.paths, self.reconciler.post)
