@@ -11,8 +11,8 @@ import fcntl
 import os
 import stat
 import struct
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +51,7 @@ class LocalBlockDevices:
         for loop in _loops_of(backing):
             if loop.read_only == read_only:
                 return loop.path
-        with _opened(backing, os.O_RDONLY if read_only else os.O_RDWR, attempt) as descriptor:
+        with syscalls.opened(backing, os.O_RDONLY if read_only else os.O_RDWR, attempt) as descriptor:
             for _ in range(_RACES):
                 device = _free_device(attempt)
                 if _configure(device, descriptor, backing, read_only=read_only):
@@ -71,7 +71,7 @@ class LocalBlockDevices:
         if not self.is_free(device):
             raise BusyError(f"cannot detach {device}: it is in use; unmount it first")
         try:
-            with _opened(device, os.O_RDONLY, f"detach {device}") as descriptor:
+            with syscalls.opened(device, os.O_RDONLY, f"detach {device}") as descriptor:
                 fcntl.ioctl(descriptor, _LOOP_CLR_FD)
         except OperationError:
             if device.exists():
@@ -83,7 +83,7 @@ class LocalBlockDevices:
     def size(self, device: Path) -> int:
         """Give the size of a block device in bytes."""
         attempt = f"read the size of {device}"
-        with _opened(device, os.O_RDONLY, attempt) as descriptor:
+        with syscalls.opened(device, os.O_RDONLY, attempt) as descriptor:
             try:
                 answer = fcntl.ioctl(descriptor, _BLKGETSIZE64, bytes(8))
             except OSError as error:
@@ -107,7 +107,7 @@ class LocalBlockDevices:
     def refresh_size(self, device: Path) -> None:
         """Let a loop device see that its backing file grew."""
         attempt = f"refresh the size of {device}"
-        with _opened(device, os.O_RDONLY, attempt) as descriptor:
+        with syscalls.opened(device, os.O_RDONLY, attempt) as descriptor:
             try:
                 fcntl.ioctl(descriptor, _LOOP_SET_CAPACITY)
             except OSError as error:
@@ -158,7 +158,7 @@ def _attached_names() -> list[str]:
 
 
 def _free_device(attempt: str) -> Path:
-    with _opened(Path("/dev/loop-control"), os.O_RDWR, attempt) as control:
+    with syscalls.opened(Path("/dev/loop-control"), os.O_RDWR, attempt) as control:
         try:
             number = fcntl.ioctl(control, _LOOP_CTL_GET_FREE)
         except OSError as error:
@@ -172,7 +172,7 @@ def _configure(device: Path, backing_descriptor: int, backing: Path, *, read_onl
     flags = _LO_FLAGS_READ_ONLY if read_only else 0
     name = os.fsencode(backing)[:63]
     info = _INFO.pack(0, 0, 0, 0, 0, 0, 0, 0, flags, name, b"", b"", 0, 0)
-    with _opened(device, os.O_RDONLY if read_only else os.O_RDWR, attempt) as descriptor:
+    with syscalls.opened(device, os.O_RDONLY if read_only else os.O_RDWR, attempt) as descriptor:
         try:
             fcntl.ioctl(
                 descriptor, _LOOP_CONFIGURE, _CONFIGURE_HEAD.pack(backing_descriptor, 0) + info + _CONFIGURE_RESERVED
@@ -182,15 +182,3 @@ def _configure(device: Path, backing_descriptor: int, backing: Path, *, read_onl
                 return False
             raise syscalls.failed(attempt, error) from error
     return True
-
-
-@contextmanager
-def _opened(path: Path, flags: int, attempt: str) -> Generator[int]:
-    try:
-        descriptor = os.open(path, flags | os.O_CLOEXEC)
-    except OSError as error:
-        raise syscalls.failed(attempt, error) from error
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

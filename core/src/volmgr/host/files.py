@@ -1,8 +1,4 @@
-"""Files and directories on the real machine, each call without a race.
-
-Below the root no symbolic link is followed anywhere in a path, since containers can write there. Host paths, which
-a manifest names, may lie behind links; there only the last component is watched.
-"""
+"""Files and directories on the real machine, each call without a race (`opening` says how)."""
 
 from __future__ import annotations
 
@@ -10,18 +6,17 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from volmgr.errors import OperationError
 from volmgr.host import removal, syscalls
 from volmgr.host.interface import FileInfo, Identity
+from volmgr.host.opening import Opener, is_missing, raise_unless_gone, read, remedy, sync, write_new
 from volmgr.host.paths import Paths
 from volmgr.host.trash import Trash
 
-_GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
-_DIRECTORY = os.O_PATH | os.O_DIRECTORY
 _KINDS = {
     stat.S_IFDIR: "directory",
     stat.S_IFREG: "file",
@@ -31,19 +26,13 @@ _KINDS = {
     stat.S_IFCHR: "char",
     stat.S_IFBLK: "block",
 }
-_REMEDIES = {
-    errno.ENOSPC: "the file system is full; make room",
-    errno.EDQUOT: "the quota is used up; make room",
-    errno.EROFS: "the file system is read-only; see dmesg, and remount it",
-    errno.ELOOP: "a symbolic link lies in the path, where none may be",
-}
 
 
 class LocalFiles:
     """Files of this machine."""
 
     def __init__(self, paths: Paths) -> None:
-        self._root = f"{paths.root}/"
+        self._opener = Opener(paths.root)
         self._trash = Trash(paths.trash)
         self._numbers = itertools.count()
 
@@ -52,7 +41,7 @@ class LocalFiles:
         try:
             found = os.stat(path, follow_symlinks=follow)
         except OSError as error:
-            _raise_unless_gone(f"look at {path}", error)
+            raise_unless_gone(f"look at {path}", error)
             return None
         kind = _KINDS.get(stat.S_IFMT(found.st_mode), "unknown")
         mode = stat.S_IMODE(found.st_mode)
@@ -64,16 +53,16 @@ class LocalFiles:
         try:
             found = syscalls.statx(str(path))
         except OSError as error:
-            _raise_unless_gone(f"look at {path}", error)
+            raise_unless_gone(f"look at {path}", error)
             return None
         return Identity(found.mount if found.mount_root else None, found.device, found.inode)
 
     def names(self, path: Path) -> tuple[str, ...]:
         """List a directory, sorted; a missing one is empty."""
         try:
-            descriptor = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
+            descriptor = self._opener.open(path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
-            _raise_unless_gone(f"list {path}", error)
+            raise_unless_gone(f"list {path}", error)
             return ()
         try:
             return tuple(sorted(os.listdir(descriptor)))
@@ -90,7 +79,7 @@ class LocalFiles:
     def ensure_file(self, path: Path, mode: int = 0o640) -> bool:
         """Make an empty regular file in a directory that exists, never through a symbolic link."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with self._parent(path, f"make the file {path}") as directory:
+        with self._opener.parent(path, f"make the file {path}") as directory:
             try:
                 descriptor = os.open(path.name, flags, mode, dir_fd=directory)
             except FileExistsError:
@@ -107,15 +96,15 @@ class LocalFiles:
     def read(self, path: Path, limit: int = 1 << 20) -> bytes | None:
         """Read a small regular file; None when missing."""
         try:
-            descriptor = self._open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO must not block
+            descriptor = self._opener.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO must not block
         except OSError as error:
-            _raise_unless_gone(f"read {path}", error)
+            raise_unless_gone(f"read {path}", error)
             return None
         try:
             kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
             if kind != stat.S_IFREG:
                 raise OperationError(f"cannot read {path}: it is a {_KINDS.get(kind, 'thing')}, not a file")
-            data = _read(descriptor, limit + 1)
+            data = read(descriptor, limit + 1)
         except OSError as error:
             raise syscalls.failed(f"read {path}", error) from error
         finally:
@@ -128,21 +117,21 @@ class LocalFiles:
         """Replace a file at once, in a directory that exists; a failure leaves the old one and nothing else."""
         attempt = f"write {path}"
         temporary = f".{path.name[:200]}.{os.getpid()}.{next(self._numbers)}.tmp"
-        with self._parent(path, attempt) as directory:
+        with self._opener.parent(path, attempt) as directory:
             try:
-                _write(temporary, data, mode, directory, durable=durable)
+                write_new(temporary, data, mode, directory, durable=durable)
                 os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
                 if durable:
-                    _sync(directory)
+                    sync(directory)
             except OSError as error:
                 with suppress(OSError):
                     os.unlink(temporary, dir_fd=directory)
-                raise syscalls.failed(attempt, error, _remedy(error)) from error
+                raise syscalls.failed(attempt, error, remedy(error)) from error
 
     def ensure_symlink(self, path: Path, target: str) -> None:
         """Make or replace a symbolic link at once; refuses to replace anything else."""
         attempt = f"link {path} to {target}"
-        with self._parent(path, attempt) as directory:
+        with self._opener.parent(path, attempt) as directory:
             try:
                 os.symlink(target, path.name, dir_fd=directory)
                 return
@@ -166,13 +155,13 @@ class LocalFiles:
             return os.readlink(path)
         except OSError as error:
             if error.errno != errno.EINVAL:
-                _raise_unless_gone(f"read the link {path}", error)
+                raise_unless_gone(f"read the link {path}", error)
             return None
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename within one file system."""
         attempt = f"rename {source} to {target}"
-        with self._parent(source, attempt) as origin, self._parent(target, attempt) as directory:
+        with self._opener.parent(source, attempt) as origin, self._opener.parent(target, attempt) as directory:
             try:
                 os.rename(source.name, target.name, src_dir_fd=origin, dst_dir_fd=directory)
             except OSError as error:
@@ -180,26 +169,26 @@ class LocalFiles:
 
     def remove_file(self, path: Path, *, durable: bool = False) -> None:
         """Remove a file or symbolic link; missing is success."""
-        with self._existing_parent(path) as directory:
+        with self._opener.existing_parent(path) as directory:
             if directory is None:
                 return
             try:
                 os.unlink(path.name, dir_fd=directory)
                 if durable:
-                    _sync(directory)
+                    sync(directory)
             except OSError as error:
-                if not _is_missing(path.name, directory):  # a read-only file system refuses before it looks
-                    _raise_unless_gone(f"remove {path}", error)
+                if not is_missing(path.name, directory):  # a read-only file system refuses before it looks
+                    raise_unless_gone(f"remove {path}", error)
 
     def remove_directory(self, path: Path) -> bool:
         """Remove an empty directory; missing is success, False when it is not empty, a mount, or none."""
-        with self._existing_parent(path) as directory:
+        with self._opener.existing_parent(path) as directory:
             if directory is None:
                 return True
             try:
                 os.rmdir(path.name, dir_fd=directory)
             except OSError as error:
-                if _is_missing(path.name, directory):
+                if is_missing(path.name, directory):
                     return True
                 if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.ENOTDIR}:
                     return False
@@ -218,7 +207,7 @@ class LocalFiles:
             return
         if not small:
             try:
-                with self._existing_parent(path) as directory:
+                with self._opener.existing_parent(path) as directory:
                     if directory is not None:
                         self._trash.take(path.name, directory)
                 return
@@ -240,7 +229,7 @@ class LocalFiles:
     def chmod(self, path: Path, mode: int) -> None:
         """Set the mode, never through a symbolic link."""
         attempt = f"set the mode of {path} to {mode:04o}"
-        with self._opened(path, attempt) as descriptor:
+        with self._opener.itself(path, attempt) as descriptor:
             found = os.fstat(descriptor).st_mode
             if stat.S_ISLNK(found):
                 raise OperationError(f"cannot {attempt}: it is a symbolic link")
@@ -253,65 +242,11 @@ class LocalFiles:
     def chown(self, path: Path, uid: int, gid: int) -> None:
         """Set the owner (-1: as it is), of a symbolic link itself."""
         attempt = f"give {path} to {uid}:{gid}"
-        with self._parent(path, attempt) as directory:
+        with self._opener.parent(path, attempt) as directory:
             try:
                 os.chown(path.name, uid, gid, dir_fd=directory, follow_symlinks=False)
             except OSError as error:
                 raise syscalls.failed(attempt, error) from error
-
-    def _below_root(self, path: Path) -> bool:
-        text = str(path)
-        if not text.startswith(self._root):
-            return False
-        if "/../" in text or text.endswith("/.."):
-            raise OperationError(f"refused {path}: a path below the root has no .. in it")
-        return True
-
-    def _open(self, path: Path, flags: int) -> int:
-        if self._below_root(path):
-            return syscalls.open_beneath(str(path), flags)
-        return os.open(path, flags | os.O_CLOEXEC)
-
-    @contextmanager
-    def _parent(self, path: Path, attempt: str) -> Generator[int]:
-        try:
-            descriptor = self._open(path.parent, _DIRECTORY)
-        except OSError as error:
-            raise syscalls.failed(attempt, error) from error
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-    @contextmanager
-    def _existing_parent(self, path: Path) -> Generator[int | None]:
-        try:
-            descriptor = self._open(path.parent, _DIRECTORY)
-        except OSError as error:
-            _raise_unless_gone(f"open {path.parent}", error)
-            yield None
-            return
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-    @contextmanager
-    def _opened(self, path: Path, attempt: str) -> Generator[int]:
-        """Open the thing itself, not what a link names, whatever kind it is: without side effects."""
-        try:
-            descriptor = self._open_itself(path)
-        except OSError as error:
-            raise syscalls.failed(attempt, error) from error
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-    def _open_itself(self, path: Path) -> int:
-        if self._below_root(path):
-            return syscalls.open_beneath(str(path), os.O_PATH | os.O_NOFOLLOW)
-        return os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
 
     def _make_directory(self, path: Path, mode: int, parents_mode: int) -> bool:
         missing = [path]
@@ -324,11 +259,11 @@ class LocalFiles:
             except FileNotFoundError:
                 missing.append(here.parent)
             except OSError as error:
-                raise syscalls.failed(f"make the directory {here}", error, _remedy(error)) from error
+                raise syscalls.failed(f"make the directory {here}", error, remedy(error)) from error
         return made
 
     def _mkdir(self, path: Path, mode: int) -> bool:
-        directory = self._open(path.parent, _DIRECTORY)
+        directory = self._opener.open_directory(path.parent)
         try:
             os.mkdir(path.name, mode, dir_fd=directory)
             made = os.stat(path.name, dir_fd=directory, follow_symlinks=False).st_mode
@@ -344,7 +279,7 @@ class LocalFiles:
     def _check_kind(self, path: Path, directory: int, wanted: int) -> None:
         """Refuse what is there but of another kind; a link to the right kind will do where links are followed."""
         kind = stat.S_IFMT(os.stat(path.name, dir_fd=directory, follow_symlinks=False).st_mode)
-        if kind == stat.S_IFLNK != wanted and not self._below_root(path):
+        if kind == stat.S_IFLNK != wanted and not self._opener.is_below_root(path):
             try:
                 kind = stat.S_IFMT(os.stat(path.name, dir_fd=directory).st_mode)
             except FileNotFoundError as error:
@@ -359,60 +294,10 @@ class LocalFiles:
         try:
             return removal.is_small(path)
         except OSError as error:
-            _raise_unless_gone(f"look through {path}", error)
+            raise_unless_gone(f"look through {path}", error)
             return None
 
     def _remove_tree(self, path: Path, cancelled: Callable[[], bool]) -> None:
-        with self._existing_parent(path) as directory:
+        with self._opener.existing_parent(path) as directory:
             if directory is not None:
                 removal.remove_tree(path, directory, cancelled=cancelled)
-
-
-def _remedy(error: OSError) -> str:
-    return _REMEDIES.get(error.errno or 0, "")
-
-
-def _raise_unless_gone(attempt: str, error: OSError) -> None:
-    if error.errno not in _GONE:
-        raise syscalls.failed(attempt, error, _remedy(error)) from error
-
-
-def _read(descriptor: int, limit: int) -> bytes:
-    chunks: list[bytes] = []
-    while limit > 0 and (chunk := os.read(descriptor, min(limit, 1 << 20))):
-        chunks.append(chunk)
-        limit -= len(chunk)
-    return b"".join(chunks)
-
-
-def _write(name: str, data: bytes, mode: int, directory: int, *, durable: bool) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(name, flags, mode & 0o600, dir_fd=directory)
-    try:
-        os.fchmod(descriptor, mode)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        if durable:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sync(directory: int) -> None:
-    # The descriptor is O_PATH, which fsync refuses.
-    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _is_missing(name: str, directory: int) -> bool:
-    try:
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return False

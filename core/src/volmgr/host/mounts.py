@@ -16,14 +16,13 @@ from volmgr.errors import BusyError, CommandError, OperationError, UncertainErro
 from volmgr.host import mount_options, mount_table, stat_mount, syscalls
 from volmgr.host.file_systems import CORRUPTED, LOCAL_TYPES, type_name
 from volmgr.host.holders import holders
-from volmgr.host.interface import Commands, FileSystem, MountEntry
+from volmgr.host.interface import HELPER_DEADLINE, Commands, FileSystem, MountEntry
 from volmgr.host.mount_options import MS_BIND, MS_RDONLY, MS_REC, MS_REMOUNT, MountOptions, parse_options
+from volmgr.host.opening import GONE
 from volmgr.host.survey import mounts_within
 
-HELPER_DEADLINE = 120.0
 _STACKED = 128  # a bound for what may be stacked on one path
 _PASSES = 16  # how often mounts that hide others are looked through
-_GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
 _DEAD = (errno.ENOTCONN, errno.ESTALE)  # nothing but a new mount helps against these
 _MISSING = syscalls.Statx(mode=0, device=0, inode=0, mount=0, mount_root=False)
 
@@ -271,7 +270,7 @@ def _look(path: Path) -> syscalls.Statx | None:
     try:
         return syscalls.statx(str(path))
     except OSError as error:
-        if error.errno in _GONE:
+        if error.errno in GONE:
             return _MISSING
         if error.errno in CORRUPTED:
             return None
@@ -330,7 +329,7 @@ def _unmount_once(target: Path, flags: int) -> bool:
     try:
         _umount(target, flags)
     except OSError as error:
-        if error.errno == errno.EINVAL or error.errno in _GONE:
+        if error.errno == errno.EINVAL or error.errno in GONE:
             return False
         if error.errno == errno.EBUSY:
             raise _busy(target) from error

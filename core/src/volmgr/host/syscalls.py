@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
@@ -168,6 +170,19 @@ def system_call(number: int, *arguments: object, path: str = "") -> int:
     if result < 0:
         raise _error(path)
     return result
+
+
+@contextmanager
+def opened(path: os.PathLike[str], flags: int, attempt: str) -> Generator[int]:
+    """Hold a path open; raises OperationError that says what was attempted."""
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC)
+    except OSError as error:
+        raise failed(attempt, error) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def describe(error: OSError) -> str:
