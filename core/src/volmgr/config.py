@@ -58,6 +58,8 @@ class Config:
     """How long a manifest file is missing before it counts as deleted: editors save by rename."""
     rescan_interval: float = _duration("rescan_interval", 30.0)
     """How often the manifests directory is read where inotify is not to be had."""
+    record_retry: float = _duration("record_retry", 5.0)
+    """How long until what a file says and could not be recorded (a full disk) is recorded again."""
     mount_table_debounce: float = _duration("mount_table_debounce", 0.25)
     """How long after a change the mount table is read, once for many changes."""
     health_interval: float = _duration("health_interval", 8.0)
@@ -68,6 +70,10 @@ class Config:
     """How often a package that said that a Pod still runs is asked again."""
     reload_delay: float = _duration("reload_delay", 0.1)
     """How long a reload waits for its answer to reach the client."""
+    reload_check_deadline: float = _duration("reload_check_deadline", 60.0)
+    """What a new set of packages may take to load before a reload is refused."""
+    events_kept: int = _count("events_kept", 4096)
+    """Events kept in memory, for who asks later; the oldest go first."""
     mount_options: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict[str, tuple[str, ...]], metadata={"name": "mount_options"}
     )
@@ -81,12 +87,12 @@ class Config:
 
     def __post_init__(self) -> None:
         """Refuse numbers that would stop everything."""
-        for name in ("workers", "endpoint_operations", "pod_error_limit"):
+        for name in ("workers", "endpoint_operations", "pod_error_limit", "events_kept"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; write 1 or more")
         if not 0 < self.backoff_initial <= self.backoff_max:
             raise ValueError("backoff_initial is 0 or longer than backoff_max; write 500ms and 2m, for example")
-        for name in ("operation_deadline", "rescan_interval"):
+        for name in ("operation_deadline", "rescan_interval", "record_retry", "reload_check_deadline"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is 0; write how long, such as 2m")
 

@@ -124,7 +124,7 @@ class Daemon:
         self.world = World(
             paths=self.host.paths,
             plugins=load_plugins(),
-            events=EventLog(time.time),
+            events=EventLog(time.time, self.config.events_kept),
             admission=Admission(self.config),
         )
         self.reconciler = Reconciler(self.world, self.host, self.config, self._outside())
@@ -205,6 +205,7 @@ class Daemon:
             self.world.plugins,
             removal_settle=self.config.removal_settle,
             rescan_interval=self.config.rescan_interval,
+            record_retry=self.config.record_retry,
         )
 
     def start(self) -> None:
@@ -283,7 +284,7 @@ class Daemon:
 
     def _reload(self) -> str:
         """Run on a thread of the API: check the new set of packages, then let the main thread execute anew."""
-        reload.check(self.world.plugins)
+        reload.check(self.world.plugins, self.config.reload_check_deadline)
         self.reconciler.post(Ask(self._begin_reload))
         return "the new set of packages loads; the daemon executes itself anew as soon as no operation runs"
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 INHERITED = "VOLMGR_INHERITED"
 """Environment variable with the descriptors of the lock and the listening socket: `LOCK,SOCKET`."""
-CHECK_DEADLINE = 60.0
-"""Seconds that the child may take to load the new set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +50,18 @@ def report_plugins() -> int:
     return 0
 
 
-def check(current: Plugins) -> None:
-    """Load the installed set in a child; raises PluginError when a package is broken that was not before."""
+def check(current: Plugins, deadline: float) -> None:
+    """Load the installed set in a child; raises PluginError when a package is broken that was not before.
+
+    `deadline` is what loading may take, in seconds.
+    """
     import subprocess  # only a reload pays for its import
 
     argv = [sys.executable, "-m", "volmgr.daemon", "--check-plugins"]
     try:
-        done = subprocess.run(argv, capture_output=True, timeout=CHECK_DEADLINE, check=False)
+        done = subprocess.run(argv, capture_output=True, timeout=deadline, check=False)
     except subprocess.TimeoutExpired:
-        raise PluginError(f"the new set of packages did not load within {CHECK_DEADLINE} s") from None
+        raise PluginError(f"the new set of packages did not load within {deadline:g} s") from None
     if done.returncode != 0:
         raise PluginError(f"the new set of packages does not load: {done.stderr.decode(errors='replace')[-2000:]}")
     broken = msgspec.json.decode(done.stdout, type=dict[str, str])

@@ -50,7 +50,7 @@ def empty_world() -> World:
     world = World(
         paths=Paths(Path("/var/lib/volmgr")),
         plugins=plugins,
-        events=EventLog(lambda: NOW),
+        events=EventLog(lambda: NOW, 100),
         admission=Admission(),
         sources={"directory": ""},
         reconstructed=True,

@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CAPACITY = 4096
-"""Events kept in memory."""
-
 
 class Severity(StrEnum):
     """Kubernetes' two kinds of event."""
@@ -40,9 +37,10 @@ class Event:
 class EventLog:
     """The ring of events and its listeners. Recorded on the reconciler's thread, read on any."""
 
-    def __init__(self, clock: Callable[[], float], capacity: int = CAPACITY) -> None:
-        """Start empty; `clock` gives Unix time in seconds."""
+    def __init__(self, clock: Callable[[], float], capacity: int) -> None:
+        """Start empty; `clock` gives Unix time in seconds, `capacity` is how many events are kept."""
         self._clock = clock
+        self._capacity = capacity
         self._events: deque[Event] = deque(maxlen=capacity)
         self._number = 0
         self._last: dict[tuple[str, str, str, str], Event] = {}
@@ -76,7 +74,7 @@ class EventLog:
             )
             if last is not None:
                 event = replace(event, count=last.count + 1)
-            if len(self._last) >= CAPACITY:
+            if len(self._last) >= self._capacity:
                 self._last.clear()
             self._last[key] = event
             self._events.append(event)

@@ -77,7 +77,7 @@ class TestNode:
         self.world = World(
             paths=host.paths,
             plugins=self.plugins,
-            events=EventLog(lambda: self.now),
+            events=EventLog(lambda: self.now, self.config.events_kept),
             admission=Admission(self.config),
         )
         self.reconciler = Reconciler(self.world, host, self.config, self._outside())
