@@ -235,7 +235,7 @@ class Plugins:
             self.registration.hook.volmgr_operation_finished(
                 volume=volume, operation=operation, pod_uid=pod_uid, outcome=outcome, seconds=seconds
             )
-        except Exception:
+        except Exception:  # foreign code, which may raise anything; the operation has ended as it has
             log.exception("a package failed in volmgr_operation_finished")
 
     def holders(self, pod_uid: str) -> str:
@@ -244,7 +244,7 @@ class Plugins:
             return ""
         try:
             answers = self.registration.hook.volmgr_holds(pod_uid=pod_uid)
-        except Exception as error:
+        except Exception as error:  # foreign code, which may raise anything; nothing is torn down on a guess
             log.exception("a package failed in volmgr_holds")
             return f"unknown: a package failed to answer: {error}"
         return ", ".join(str(answer) for answer in answers if answer)
@@ -305,7 +305,7 @@ def _take_module(plugins: Plugins, module: ModuleType, origin: Origin, found: li
     try:
         plugins.registration.register(module)
         plugins.registration.check_pending()
-    except BaseException:
+    except BaseException:  # whatever it is, it is raised again
         if plugins.registration.is_registered(module):  # its misspelt hook would be found in each later package, too
             plugins.registration.unregister(module)
         raise

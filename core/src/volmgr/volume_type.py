@@ -100,7 +100,7 @@ class _Keeper:
     def keep(self) -> Generator[None, Any, Any]:
         try:
             value = yield
-        except BaseException as error:
+        except BaseException as error:  # whatever it is, it is raised again
             self.local.error = error
             raise
         self.local.value = value
@@ -180,7 +180,7 @@ class VolumeType:
             answer = getattr(self.plugin, method)(*arguments)
         except VolmgrError:
             raise
-        except Exception as error:
+        except Exception as error:  # foreign code, which may raise anything; said with its package, and its traceback
             log.exception("%s: %s() failed", self.origin, method)
             raise PluginError(f"{method}() of {self.origin} failed: {type(error).__name__}: {error}") from error
         if not isinstance(answer, ANSWERS[method]):

@@ -103,7 +103,7 @@ class ApiServer:
                 reader = messages.Reader(connection)
                 while self._serve_one(connection, reader):
                     pass
-        except Exception:
+        except Exception:  # a thread has nobody to raise to, and the other connections are served
             log.exception("bug: an API connection ended with an unknown error")
         finally:
             with self._lock:
