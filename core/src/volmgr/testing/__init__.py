@@ -4,9 +4,10 @@
 `pytest --pyargs volmgr.testing.contract --volmgr-plugin NAME` holds a volume type to its promises.
 """
 
+from volmgr.testing.disks import Disk, Node
 from volmgr.testing.fake_host import FakeHost
 from volmgr.testing.fault_host import Call, Fault, FaultHost, Killed, When
-from volmgr.testing.machine import Disk, Machine, Node
+from volmgr.testing.machine import Machine
 from volmgr.testing.volume import Volume, pod
 
 __all__ = ["Call", "Disk", "FakeHost", "Fault", "FaultHost", "Killed", "Machine", "Node", "Volume", "When", "pod"]

@@ -11,15 +11,10 @@ from pathlib import Path
 
 from volmgr.host.interface import Host, Kernel, MountEntry
 from volmgr.host.paths import Paths
-from volmgr.testing.fake_services import (
-    FakeBlockDevices,
-    FakeCommands,
-    FakeFiles,
-    FakeMounts,
-    FakeOwnership,
-    Program,
-)
-from volmgr.testing.machine import Machine, Node
+from volmgr.testing.disks import Node
+from volmgr.testing.fake_files import FakeFiles
+from volmgr.testing.fake_services import FakeBlockDevices, FakeCommands, FakeMounts, FakeOwnership, Program
+from volmgr.testing.machine import Machine
 
 _GIB = 1 << 30
 _SYSTEM = (("/dev", 0o755), ("/etc", 0o755), ("/run", 0o755), ("/srv", 0o755), ("/tmp", 0o1777))  # noqa: S108 - in memory
