@@ -110,4 +110,4 @@ class Operations:
 
     @hookspec(firstresult=True)
     def volmgr_measure(self, request: Measure, host: Host) -> Measured | None:
-        """Say how much one Pod's volume uses; never on the way of a mount."""
+        """Say how much one Pod's volume uses; never on the way of a mount, and by nothing in the core yet."""
