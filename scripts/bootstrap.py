@@ -6,6 +6,8 @@ for: uv.lock pins names, versions and hashes and names no host (docs/decisions/0
 
 from __future__ import annotations
 
+import os
+import ssl
 import subprocess
 import sys
 import tomllib
@@ -17,7 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 def run(*command: str | Path) -> None:
     """Run a command in the workspace; a failure ends the bootstrap."""
     print("+", *command, flush=True)
-    subprocess.run(command, cwd=ROOT, check=True, stdin=subprocess.DEVNULL)
+    # Trust whom pip trusts: uv brings certificates of its own, and not those of a proxy that this machine knows.
+    trust = {"UV_SYSTEM_CERTS": "1"} if ssl.create_default_context().get_ca_certs() else {}
+    subprocess.run(command, cwd=ROOT, check=True, stdin=subprocess.DEVNULL, env={**trust, **os.environ})
 
 
 def pin_of(name: str) -> str:

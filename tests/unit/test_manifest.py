@@ -428,7 +428,7 @@ def test_what_is_wrong_with_a_secret_never_shows_it(fields: Mapping[str, object]
 
 def test_a_file_that_is_too_long_is_refused() -> None:
     parsed = parse(b"x" * (LIMIT + 1), "big.yaml")
-    assert "big.yaml: the file has 10485761 bytes, and at most 10485760 are read" in str(parsed.errors[0])
+    assert "big.yaml: the file has 10485761 bytes, and at most 10485760 (10 MiB) are read" in str(parsed.errors[0])
     assert not parsed.whole
 
 

@@ -107,6 +107,8 @@ def test_what_is_not_utf8_is_refused() -> None:
 
 def test_json_streams_and_lists_are_read() -> None:
     assert [each.data for each in documents(b' {"a": 1}\n{"b": [2]} ')] == [{"a": 1}, {"b": [2]}]
+    text = b'---\n{"a": 1}\n---\n--- \r\n{"b": [2]}\n---'
+    assert [each.data for each in documents(text, is_json=True)] == [{"a": 1}, {"b": [2]}]
     assert read("{a: 1, b: [x]}") == {"a": 1, "b": ["x"]}
 
 

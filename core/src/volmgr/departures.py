@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from volmgr.errors import VolmgrError
 from volmgr.messages import OrphansFound
 from volmgr.report.events import Severity
+from volmgr.report.volumes import missing_type
 from volmgr.report.world import Orphan
 from volmgr.tidy import Tidied, tidy
 
@@ -73,11 +74,17 @@ class Departures:
             kept = Orphan(pod_uid=uid, path=str(self._desk.host.paths.pod(uid)), reason=str(error))
             return Tidied(uid=uid, kept=(kept,), failed=True)
 
+    def _explained(self, orphan: Orphan) -> Orphan:
+        """Name the type of what was kept, too, if it is one that is not installed."""
+        if not orphan.plugin or orphan.plugin in self._world.plugins.types:
+            return orphan
+        return replace(orphan, reason=f"{orphan.reason}; it waits for {missing_type(orphan.plugin)}")
+
     def settle(self, message: Tidied) -> None:
         uid = message.uid
         for path in [path for path, orphan in self._world.orphans.items() if orphan.pod_uid == uid]:
             del self._world.orphans[path]
-        for orphan in message.kept:
+        for orphan in map(self._explained, message.kept):
             self._world.orphans[orphan.path] = orphan
             self._desk.event(Severity.WARNING, "OrphanKept", f"{orphan.path} is kept: {orphan.reason}", uid=uid)
         self._drop_gone(message)

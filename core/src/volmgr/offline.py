@@ -64,7 +64,7 @@ def _leave_undone(*_arguments: object, **_options: object) -> bool:
 
 def offline_world(root: Path, manifests: Path | None) -> World:
     """Give the world of a root directory and, if given, a manifests directory; raises OperationError."""
-    if not root.is_dir():
+    if root.exists() and not root.is_dir():
         raise OperationError(f"{root} is no directory; name the root directory of a volmgrd")
     host = _unchanged(local_host(root))
     plugins = load()

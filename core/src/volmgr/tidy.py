@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.errors import VolmgrError
 from volmgr.journal import Journal
+from volmgr.model.names import unescape
 from volmgr.report.world import Orphan
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def tidy(host: Host, uid: str) -> Tidied:
             for name in files.names(volumes / plugin):
                 reason = _remove_volume(host, volumes / plugin / name)
                 if reason:
-                    kept.append(Orphan(pod_uid=uid, path=str(volumes / plugin / name), reason=reason))
+                    path = str(volumes / plugin / name)
+                    kept.append(Orphan(pod_uid=uid, path=path, reason=reason, plugin=unescape(plugin)))
                 elif journal.read_mount(uid, name) is None:
                     gone.append(volumes / plugin / name)
             files.remove_directory(volumes / plugin)

@@ -56,6 +56,7 @@ def status_of(path: Path, data: bytes) -> int:
         (b"GET healthz HTTP/1.1\r\n\r\n", 400),
         (b"GET /healthz HTTP/2.0\r\n\r\n", 505),
         (b"BREW /healthz HTTP/1.1\r\n\r\n", 501),
+        (b"PUT /v1/pods HTTP/1.1\r\n\r\n", 405),
         (b"GET /healthz HTTP/1.1\r\nno colon\r\n\r\n", 400),
         (b"GET /healthz HTTP/1.1\r\n folded: x\r\n\r\n", 400),
         (b"GET /healthz HTTP/1.1\r\nX: \xff\r\n\r\n", 400),
@@ -177,12 +178,14 @@ def test_a_user_that_is_not_allowed_is_told_so_at_once(engine: FakeEngine, path:
     here = os.open(path.parent, os.O_RDONLY)  # nobody may walk to a directory of pytest's by its path
     program = (
         f"import os, socket; os.fchdir({here}); os.setuid(65534);"
-        " c = socket.socket(socket.AF_UNIX); c.connect('volmgr.sock'); print(c.recv(99))"
+        " c = socket.socket(socket.AF_UNIX); c.connect('volmgr.sock'); input();"
+        " c.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n'); print(c.recv(99))"
     )
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, pass_fds=[here]) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, pass_fds=[here]) as process:
         assert select.select([server], [], [], 20)[0]
         server.accept_ready()
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(b"\n", timeout=20)
     assert b"403 Forbidden" in output
     os.close(here)
     server.close()

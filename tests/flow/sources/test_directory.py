@@ -229,7 +229,7 @@ def test_a_file_above_ten_mebibytes_is_named_and_not_read(node: Node) -> None:
     with (node.base / "big").open("wb") as file:
         file.truncate(20 << 30)  # sparse: reading it whole would take minutes
     os.rename(node.base / "big", node.manifests / "big.yaml")
-    assert "big.yaml: the file has 21474836480 bytes, and at most 10485760 are read" in node.next()
+    assert "big.yaml: the file has 21474836480 bytes, and at most 10485760 (10 MiB) are read" in node.next()
     (node.manifests / "big.yaml").unlink()
     assert node.next() == "!big.yaml: "
 

@@ -99,7 +99,6 @@ def test_an_unknown_command_is_a_usage_error() -> None:
         ("hold", "web"),
         ("hold", "--pid", "3", "web", "--", "sleep", "1"),
         ("apply",),
-        ("apply", "-f", "/does/not/exist"),
         ("plan", "--manifests", "/m"),
         ("-o", "xml", "status"),
         ("check",),
@@ -142,6 +141,27 @@ def test_check_accepts_good_files_and_directories_without_a_daemon(tmp_path: Pat
     result = run("check", str(tmp_path))
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"{tmp_path / 'good.yaml'}: ok: Pod default/web")
+
+
+def test_a_file_that_is_missing_is_an_error_of_that_file_alone(tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text(POD)
+    result = run("check", str(tmp_path / "none.yaml"), str(tmp_path / "good.yaml"))
+    assert result.exit_code == 1
+    assert f"{tmp_path / 'none.yaml'}: cannot be read: No such file or directory" in result.stderr
+    assert "good.yaml: ok" in result.stdout
+    result = run("apply", "-f", str(tmp_path / "none.yaml"))
+    assert (result.exit_code, "No such file or directory" in result.stderr) == (1, True)
+
+
+def test_plan_of_a_root_that_is_not_there_yet_counts_it_as_empty(tmp_path: Path) -> None:
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "good.yaml").write_text(POD)
+    result = run("plan", "--root-dir", str(tmp_path / "none"), "--manifests", str(tmp_path / "manifests"))
+    assert (result.exit_code, result.stderr) == (2, "")
+    assert not (tmp_path / "none").exists()
+    result = run("plan", "--root-dir", str(tmp_path / "manifests" / "good.yaml"))
+    assert result.exit_code == 1
+    assert result.stderr.endswith("is no directory; name the root directory of a volmgrd\n")
 
 
 def test_check_names_file_document_field_and_remedy_and_goes_on(tmp_path: Path) -> None:

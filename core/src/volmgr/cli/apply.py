@@ -30,11 +30,11 @@ def command(session: Session, files: tuple[str, ...], more: tuple[str, ...]) -> 
     """
     refused = False
     for file in manifests([*files, *more]):
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         try:
+            data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
             body = session.client.post("/v1/pods", data)
-        except Refused as error:
-            click.echo(f"volmgr: {file}: {error}", err=True)
+        except (Refused, OSError) as error:
+            click.echo(f"volmgr: {file}: {error.strerror if isinstance(error, OSError) else error}", err=True)
             refused = True
             continue
         if session.json:

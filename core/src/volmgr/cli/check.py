@@ -76,7 +76,8 @@ def _check(file: str, plugins: Plugins) -> Checked:
             with open(file, "rb") as stream:
                 data = stream.read()
     except OSError as error:
-        problem = Problem(document=0, field="", problem=f"cannot be read: {error.strerror}", remedy="check its mode")
+        remedy = "check its name" if isinstance(error, FileNotFoundError) else "check its mode"
+        problem = Problem(document=0, field="", problem=f"cannot be read: {error.strerror}", remedy=remedy)
         return Checked(file=file, objects=(), errors=(problem,), notes=())
     return _checked(file, parse(data, file, plugins), plugins)
 

@@ -6,14 +6,10 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import click
-
 
 def manifests(names: Sequence[str]) -> Iterator[str]:
     """Give files: those that were named, and of a directory those that the daemon would read."""
     for name in names:
-        if name != "-" and not os.path.exists(name):
-            raise click.UsageError(f"{name} does not exist")
         if name == "-" or not os.path.isdir(name):
             yield name
             continue

@@ -42,10 +42,15 @@ def command(session: Session, root_dir: Path | None, manifests: Path | None) -> 
 
 def _offline(root: Path, manifests: Path | None) -> bytes:
     from volmgr import plain_json
+    from volmgr.cli.app import Failure
+    from volmgr.errors import VolmgrError
     from volmgr.offline import offline_world
     from volmgr.report.plan import plan_report
 
-    return plain_json.encode(plan_report(offline_world(root, manifests)))
+    try:
+        return plain_json.encode(plan_report(offline_world(root, manifests)))
+    except VolmgrError as error:
+        raise Failure(str(error)) from None
 
 
 def _print(report: PlanReport) -> None:

@@ -100,7 +100,7 @@ def prepare() -> None:
 
 def too_large(file: str, size: int) -> ManifestError:
     """Say that a file is beyond `LIMIT`."""
-    problem = f"the file has {size} bytes, and at most {LIMIT} are read"
+    problem = f"the file has {size} bytes, and at most {LIMIT} (10 MiB) are read"
     return ManifestError(problem, file=file, remedy="split it, or move large data into a volume")
 
 

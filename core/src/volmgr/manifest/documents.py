@@ -24,6 +24,7 @@ FEWEST_NODES = 10_000
 """Nodes that even the shortest document may expand to; beyond, each needs a byte of the document."""
 
 _START = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
+_SEPARATORS = re.compile(r"(?:[ \t\r\n]+|^---(?=[ \t\r\n]|\Z))+", re.MULTILINE)
 _ONLY_DIRECTIVES = re.compile(r"(\s*([%#][^\n]*)?\n?)*\Z")
 
 
@@ -53,7 +54,7 @@ def documents(data: bytes, *, is_json: bool = False) -> Iterator[Document]:
 
 def _json_documents(text: str) -> Iterator[Document]:
     decoder = json.JSONDecoder(object_pairs_hook=_members, parse_constant=_no_constant)
-    number, position = 0, _skip_space(text, 0)
+    number, position = 0, _skip_separators(text, 0)
     while position < len(text):
         number += 1
         try:
@@ -70,13 +71,13 @@ def _json_documents(text: str) -> Iterator[Document]:
             yield Document(number, problem=Problem("", str(error), "write valid JSON"))
             return
         yield Document(number, value)
-        position = _skip_space(text, position)
+        position = _skip_separators(text, position)
 
 
-def _skip_space(text: str, position: int) -> int:
-    while position < len(text) and text[position] in " \t\r\n":
-        position += 1
-    return position
+def _skip_separators(text: str, position: int) -> int:
+    """Skip white space, and the lines `---` that YAML has between documents: many write them between JSON, too."""
+    found = _SEPARATORS.match(text, position)
+    return found.end() if found else position
 
 
 def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:

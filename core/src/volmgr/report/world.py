@@ -95,11 +95,12 @@ class Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphan:
-    """Something on disk without a Pod, and why it was kept."""
+    """Something on disk without a Pod, and why it was kept; `plugin`: the type whose directory it lies in, if any."""
 
     pod_uid: str
     path: str
     reason: str
+    plugin: str = ""
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ import os
 import socket
 import struct
 import threading
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 
 CONNECTIONS = 1024
 """Connections served at a time; each is a thread."""
+REFUSED_KEPT = 16
+"""Connections of clients that are not served, and that may not have read so yet."""
 SEND_TIMEOUT = 30.0
 """Seconds that a client may take to read what it asked for."""
 _CREDENTIALS = struct.Struct("3i")
@@ -42,6 +45,7 @@ class ApiServer:
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._spare = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        self._refused: deque[socket.socket] = deque()
 
     def fileno(self) -> int:
         """Give the descriptor that is readable when somebody connects."""
@@ -58,9 +62,7 @@ class ApiServer:
                 return
             refusal = self._refusal(connection)
             if refusal:
-                with connection, suppress(OSError):
-                    connection.settimeout(0)
-                    connection.send(refusal)
+                self._refuse(connection, refusal)
                 continue
             with self._lock:
                 self._connections.add(connection)
@@ -78,6 +80,18 @@ class ApiServer:
         for connection in self.connections():
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RD)
+        while self._refused:
+            self._refused.popleft().close()
+
+    def _refuse(self, connection: socket.socket, refusal: bytes) -> None:
+        """Answer whoever is not served; the newest stay open, since who still sends would get a broken pipe instead."""
+        with suppress(OSError):
+            connection.settimeout(0)
+            connection.send(refusal)
+            connection.shutdown(socket.SHUT_WR)
+        self._refused.append(connection)
+        if len(self._refused) > REFUSED_KEPT:
+            self._refused.popleft().close()
 
     def _turn_away(self) -> None:
         """Let one client go when descriptors have run out: else the listener stays readable, and the loop spins."""

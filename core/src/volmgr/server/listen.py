@@ -34,7 +34,7 @@ def listen(path: Path, mode: int = 0o600) -> socket.socket:
         server.settimeout(0)
     except OSError as error:
         server.close()
-        raise OSError(error.errno, f"cannot listen on {path}: {error.strerror}") from error
+        raise OSError(error.errno, f"cannot listen on {path}: {error.strerror or error}") from error
     return server
 
 

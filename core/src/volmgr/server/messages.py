@@ -26,7 +26,7 @@ FIELDS_LIMIT = 20
 READ_TIMEOUT = 10.0
 """Seconds from the first byte of a request to its last."""
 _CHUNK = 64 << 10
-_METHODS = frozenset({"GET", "POST", "DELETE"})
+_METHODS = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS"})
 
 REASONS: Mapping[int, str] = {
     200: "OK",
