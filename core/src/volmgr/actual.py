@@ -65,6 +65,8 @@ class ActualVolume:
     device_ready: bool = False
     """wait_for_attach was done in the life of this process."""
     device_target: Path | None = None
+    device_is_mount: bool = False
+    """Something is mounted at `device_target`, which must show in the mount table."""
     device_label: str = ""
     mode: VolumeMode = VolumeMode.FILESYSTEM
     size: int = 0
@@ -195,7 +197,7 @@ def _device_made(now: ActualVolume, ending: Ending, facts: Facts) -> ActualVolum
             device_label=facts.label or now.device_label,
         )
     if ending is Ending.DONE:
-        now = replace(now, size=now.size or facts.size)
+        now = replace(now, size=now.size or facts.size, device_is_mount=facts.is_mount)
     return now
 
 

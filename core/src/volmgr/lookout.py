@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.actual import Cause
 from volmgr.messages import MountsRead
-from volmgr.model.volume import Presence, VolumeMode
+from volmgr.model.volume import Presence
 from volmgr.report.events import Severity
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ class Lookout:
         for uid, mount in volume.mounts.items():
             if mount.state is Presence.YES and mount.is_mount and mount.path is not None:
                 self._expected[(name, uid)] = (mount.path, allowed)
-        device = volume.device is Presence.YES and volume.mode is VolumeMode.FILESYSTEM
-        if device and volume.device_target is not None:
+        if volume.device is Presence.YES and volume.device_is_mount and volume.device_target is not None:
             self._expected[(name, "")] = (volume.device_target, allowed)
             if self._health_timer is None:
                 self._watch_health()

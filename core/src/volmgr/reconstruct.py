@@ -170,6 +170,7 @@ class _Reconstruction:
             device_cause=Cause.RECONSTRUCTION,
             device_path=record.device_path,
             device_target=target,
+            device_is_mount=record.identity is not None and record.identity.mount is not None,
             device_label=record.label,
             size=record.size if proven else 0,
         )

@@ -80,7 +80,8 @@ class VolumeSteps:
         with uncertain_if_it_fails():
             proof = self._host.files.identity(target)
             self.record(job, device=Presence.YES, device_target=str(target), device_path=path, identity=proof)
-        return replace(facts, device_path=path, device_target=target, label=request.selinux_label, size=facts.size)
+        is_mount = proof is not None and proof.mount is not None
+        return replace(facts, device_path=path, device_target=target, label=request.selinux_label, is_mount=is_mount)
 
     def unmount_device(self, job: Job, facts: Facts) -> Facts:
         actual = job.actual

@@ -218,6 +218,38 @@ def test_a_device_that_has_another_name_after_a_reboot_is_mapped_again(host: Fak
     assert set(host.machine.loops) == {Path("/dev/loop0")}
 
 
+def test_a_mapped_device_whose_type_is_gone_is_left_named_and_unmapped_when_it_returns(
+    host: FakeHost, node: TestNode
+) -> None:
+    offer(node, block=True)
+    node.apply(pod("web", claim_of("data", "disk"), uid="u1", devices=("data",)))
+    before, loops = host.table, dict(host.machine.loops)
+    without = TestNode(host, plugins_of())
+    without.sources_ready()
+    without.delete("u1")
+    without.apply(pod("new", claim_of("data", "disk"), uid="u2", devices=("data",)))
+    without.advance(3600)
+    assert (host.table, host.machine.loops) == (before, loops)
+    assert f"a package that serves {LoopDisk.name}" in why(without.world, "u1")[0].text
+    again = TestNode(host, node.plugins)
+    again.sources_ready()
+    assert again.is_unmounted("u1")
+    assert again.is_mounted("u2")
+    again.delete("u2")
+    assert host.machine.loops == {}
+
+
+def test_a_mapped_device_that_vanished_is_unmapped_by_what_was_recorded(host: FakeHost, node: TestNode) -> None:
+    offer(node, block=True)
+    node.apply(pod("web", claim_of("data", "disk"), uid="u1", devices=("data",)))
+    host.files.remove_file(IMAGE)
+    host.machine.loops.clear()  # pulled out
+    node.delete("u1")
+    assert node.is_unmounted("u1"), node.warnings()
+    assert host.table == {}
+    assert host.files.names(host.paths.pods) == ()
+
+
 def test_a_device_of_another_name_takes_the_place_of_the_one_before(host: FakeHost) -> None:
     maps, link = host.paths.root / "maps", host.paths.root / "link"
     for name in ("a", "b"):

@@ -376,3 +376,52 @@ def test_many_pods_that_come_and_go_on_one_volume_end_as_they_are_wanted(
         assert node.host.files.names(node.host.paths.state / "volumes") == ()
         assert node.host.files.names(node.host.paths.state / "mounts") == ()
     assert Verb.UNMOUNT_DEVICE not in {operation.verb for operation in node.world.running}
+
+
+def test_forty_pods_that_come_and_go_on_one_volume_leave_nothing_waiting(disk_script: Script) -> None:
+    chance = random.Random(24)
+    node = TestNode(FakeHost(), plugins_of(Disk(disk_script)), choose=chance.randrange)
+    node.sources_ready()
+    node.put_file("storage.yaml", *storage("d1", modes=("ReadWriteMany",)))
+    for operation in ("mount", "unmount", "mount_device", "unmount_device", "attach", "detach"):
+        disk_script.fail(operation, *chance.choices([None, OperationError("no"), UncertainError("perhaps")], k=20))
+    uids = [f"u{number}" for number in range(40)]
+    wanted: set[str] = set()
+    for uid in chance.choices(uids, k=400):
+        if uid in wanted:
+            node.registry.delete(uid)
+        else:
+            node.registry.apply(node_item(node, pod(uid, claim_of("data", "d1"), uid=uid)))
+        wanted ^= {uid}
+        for _ in range(chance.randrange(4)):
+            node.step()
+    node.settle()
+    node.advance(1000)
+    assert {uid for uid in uids if node.is_mounted(uid)} == wanted
+    assert {uid for uid in uids if node.is_unmounted(uid)} == set(uids) - wanted
+    assert node.world.running == {}
+    assert len(node.world.admission) == 0
+    for uid in sorted(wanted):
+        node.delete(uid)
+    node.advance(1000)
+    assert node.host.files.names(node.host.paths.state / "volumes") == ()
+
+
+def test_an_uncertain_failure_keeps_its_back_off_and_a_clean_one_its_uncertainty_no_longer(
+    node: TestNode, disk_script: Script
+) -> None:
+    node.put_file("storage.yaml", *storage("d1"))
+    disk_script.fail("mount_device", *[UncertainError("timeout")] * 2, OperationError("refused"))
+    node.apply(pod("web", claim_of("data", "d1"), uid="u1"))
+    seen: list[tuple[float, Presence]] = []
+    start = node.now
+    for seconds in (0.5, 0.5, 0.5):
+        volume = node.world.actual.get(SHARED)
+        assert volume is not None
+        seen.append((disk_script.count("mount_device"), volume.device))
+        node.advance(seconds)
+    volume = node.world.actual.get(SHARED)
+    assert volume is not None
+    assert node.now == start + 1.5
+    assert seen == [(1, Presence.UNCERTAIN), (2, Presence.UNCERTAIN), (2, Presence.UNCERTAIN)]
+    assert (disk_script.count("mount_device"), volume.device) == (3, Presence.NO)

@@ -9,7 +9,7 @@ import pytest
 from tests.flow.core.probes import Script, claim_of, config_map, empty_dirs, needs, node_item, plain, storage
 from volmgr.actual import ActualVolume, PodMount
 from volmgr.config import Config
-from volmgr.errors import OperationError
+from volmgr.errors import OperationError, TransientError
 from volmgr.messages import NodeStatusRead
 from volmgr.model.objects import AttachedVolume, Node
 from volmgr.model.volume import Attachable, Facets, Presence
@@ -177,6 +177,28 @@ def test_a_held_terminating_pod_is_added_before_its_sources_were_read_and_only_k
     if ready:
         node.registry.state("api", ready=True)
     node.settle()
+    assert plain_script.count("mount") == mounts
+
+
+@pytest.mark.parametrize("ready", [False, True])
+@pytest.mark.parametrize(
+    ("metadata", "status", "mounts"),
+    [({}, {}, 1), (DELETED, {}, 0), ({}, {"phase": "Succeeded"}, 0), ({}, {"phase": "Failed"}, 0)],
+    ids=["running", "terminating and held by nobody", "succeeded", "failed"],
+)
+def test_a_new_pod_is_added_only_while_it_runs(
+    host: FakeHost,
+    node: TestNode,
+    plain_script: Script,
+    ready: bool,
+    metadata: dict[str, object],
+    status: dict[str, object],
+    mounts: int,
+) -> None:
+    fresh = TestNode(host, node.plugins)
+    if ready:
+        fresh.sources_ready()
+    fresh.put_file("web.yaml", pod("web", plain("data"), uid="u1", metadata=metadata, status=status))
     assert plain_script.count("mount") == mounts
 
 
@@ -366,6 +388,21 @@ def test_one_message_names_the_bad_volume_its_step_and_error_and_none_of_the_goo
     assert "volume b (plainProbe): not mounted; mount failed once since" in text
     assert "slow chown" in text
     assert not any(f"volume {name} " in text for name in "acd")
+
+
+def test_one_line_says_which_volume_which_step_since_when_what_failed_and_when_again(
+    node: TestNode, plain_script: Script
+) -> None:
+    error = TransientError("driver x is not registered")
+    plain_script.fail("mount", None, error, None, None, error)
+    node.apply(pod("web", plain("a"), plain("b"), plain("c"), plain("d"), uid="u1"))
+    node.advance(0.5)
+    line = (
+        "  volume b (plainProbe): not mounted; mount failed 2 times since 1970-01-12T13:46:40.000Z,"
+        " next try at 1970-01-12T13:46:41.500Z; driver x is not registered"
+    )
+    assert text_of(node, "web") == f"Pod default/web (u1): pending\n{line}"
+    assert line.strip() in summary_for_timeout(node.world, "web")
 
 
 # --- one Pod at a time ---

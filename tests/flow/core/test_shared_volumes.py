@@ -187,3 +187,17 @@ def test_a_mount_that_failed_cleanly_after_a_failed_unmount_stays_uncertain(
     assert volume.mounts["u1"].state is Presence.UNCERTAIN
     node.advance(0.5)
     assert node.is_mounted("web")
+
+
+def test_a_volume_that_is_not_mounted_on_the_node_never_counts_as_vanished_there(
+    node: TestNode, disk_script: Script
+) -> None:
+    """A type need not mount anything there: a driver may only prepare its device."""
+    node.apply(pod("web", claim_of("data", "d1"), uid="u1"))
+    for _ in range(2):
+        node.advance(60)
+        node.mounts_changed()
+        assert disk_script.calls == MAKING
+        assert node.warnings() == ()
+        node.start()
+        node.sources_ready()
