@@ -19,14 +19,15 @@ PATIENCE = 60.0
 class LiveNode:
     """A real daemon, and commands that talk to it."""
 
-    def __init__(self, python: Path, top: Path) -> None:
+    def __init__(self, python: Path, top: Path, *options: str) -> None:
         self.python = python
+        self.options = options
         self.top = top
         self.root = top / "root"
         self.manifests = top / "manifests"
         self.manifests.mkdir()
         self.socket = top / "volmgr.sock"
-        self.daemon = self._start()
+        self.start()
 
     def __enter__(self) -> Self:
         """It runs already."""
@@ -41,18 +42,24 @@ class LiveNode:
             self.daemon.terminate()
             assert self.daemon.wait(PATIENCE) == 0, (self.top / "log").read_text()
 
-    def _start(self) -> subprocess.Popen[str]:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel, (self.top / "log").open("w") as log:
+    def start(self) -> None:
+        """Start the daemon, and wait until it is ready."""
+        (self.top / "notify").unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel, (self.top / "log").open("a") as log:
             channel.bind(str(self.top / "notify"))
             channel.settimeout(PATIENCE)
-            daemon = subprocess.Popen(
-                self.command("--manifests", str(self.manifests)),
+            self.daemon = subprocess.Popen(
+                self.command("--manifests", str(self.manifests), *self.options),
                 env={**os.environ, "NOTIFY_SOCKET": str(self.top / "notify")},
                 stderr=log,
                 text=True,
             )
             assert channel.recv(4096).startswith(b"READY=1")
-        return daemon
+
+    def kill(self) -> None:
+        """End the daemon as kill -9 does."""
+        self.daemon.kill()
+        self.daemon.wait()
 
     def command(self, *options: str) -> list[str]:
         """Give the daemon's command line."""

@@ -89,8 +89,13 @@ class Service:
         self._reconciler.post(Ask(lambda: self._reconciler.waiters.add(waiter)))
         if waiter.done.wait(timeout):
             return None
-        self._reconciler.post(Ask(lambda: self._reconciler.waiters.remove(waiter)))
-        return self.ask(lambda world: summary_for_timeout(world, pod, condition))
+
+        def leave(world: World) -> str | None:
+            self._reconciler.waiters.remove(waiter)
+            # It may have come true between the timeout and now.
+            return None if waiter.done.is_set() else summary_for_timeout(world, pod, condition)
+
+        return self.ask(leave)
 
     def apply(self, data: bytes) -> tuple[ApplyResult, ...]:
         """Accept Pods, durably; all documents are checked before the first is taken."""
