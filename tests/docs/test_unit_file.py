@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import volmgr
 from tests.docs.pages import ROOT
 from volmgr import daemon
 
@@ -40,8 +41,8 @@ def test_its_command_line_is_one_that_the_daemon_understands() -> None:
     arguments = getattr(daemon, "_parser")().parse_args(options)  # noqa: B009 - private to everybody but tests
 
     assert Path(program).name == "volmgrd"
-    assert arguments.socket == daemon.SOCKET
-    assert arguments.root_dir == daemon.ROOT
+    assert arguments.socket == Path(volmgr.SOCKET)
+    assert arguments.root_dir == Path(volmgr.ROOT)
     assert arguments.socket.parent == Path("/run") / service()["RuntimeDirectory"]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from volmgr import __version__, logs, records, reload, root
+from volmgr import ROOT, SOCKET, __version__, logs, records, reload, root
 from volmgr.admission import Admission
 from volmgr.config import Config, load_config
 from volmgr.desk import Outside
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("volmgr.daemon")
 
-ROOT = Path("/var/lib/volmgr")
-SOCKET = Path("/run/volmgr/volmgr.sock")
 SWITCH_INTERVAL = 0.0005
 """Seconds after which a computing thread gives way: Python's 5 ms would be most of a mount's latency."""
 
@@ -76,9 +74,11 @@ def _text(error: VolmgrError | OSError) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("volmgrd", description="The volume manager of a node.")
-    parser.add_argument("--root-dir", type=Path, default=ROOT, help="where volumes and records live (%(default)s)")
+    parser.add_argument(
+        "--root-dir", type=Path, default=Path(ROOT), help="where volumes and records live (%(default)s)"
+    )
     parser.add_argument("--manifests", type=Path, help="directory of Kubernetes manifests; none: Pods by API only")
-    parser.add_argument("--socket", type=Path, default=SOCKET, help="the API's unix socket (%(default)s)")
+    parser.add_argument("--socket", type=Path, default=Path(SOCKET), help="the API's unix socket (%(default)s)")
     parser.add_argument("--config", type=Path, help="configuration file, see docs/reference/configuration.md")
     parser.add_argument("--node-name", default="", help="the Node among the manifests that this machine is")
     parser.add_argument("--log-format", choices=("text", "json"), default="text", help="of the log on stderr")

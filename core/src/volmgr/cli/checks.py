@@ -6,8 +6,9 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from volmgr.report.doctor import Finding
 
 WATCHES = 8192
 """inotify watches that a node should allow: one for each directory that is watched, with room for other programs."""
@@ -15,16 +16,6 @@ INSTANCES = 128
 """inotify instances per user; the kernel's default."""
 TOOLS = {"mount": "util-linux", "umount": "util-linux"}
 """Programs that network and FUSE file systems are mounted with, and the package that brings each."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at, as the daemon reports its own."""
-
-    check: str
-    ok: bool
-    detail: str
-    remedy: str = ""
 
 
 def node(root: Path, socket: Path, pid: int) -> list[Finding]:

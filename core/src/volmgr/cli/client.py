@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
-DEFAULT_SOCKET = "/run/volmgr/volmgr.sock"
+from volmgr import SOCKET
+
 TIMEOUT = 30.0
 """Seconds that the daemon may take to answer what it need not wait for."""
 GRACE = 15.0
@@ -60,7 +61,7 @@ def quote(text: str) -> str:
 class Client:
     """One connection to the daemon, opened when it is first needed and again when it was closed."""
 
-    def __init__(self, path: str = DEFAULT_SOCKET) -> None:
+    def __init__(self, path: str = SOCKET) -> None:
         """Talk to the daemon on this socket."""
         self.path = path
         self._socket: socket.socket | None = None

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from volmgr import ROOT
 from volmgr.cli import checks, output
 from volmgr.cli.client import Unreachable
 from volmgr.cli.session import Session, common_options
+from volmgr.report.doctor import Finding
 
 if TYPE_CHECKING:
     from volmgr.report.doctor import DoctorReport
     from volmgr.server.endpoints import Done
-
-DEFAULT_ROOT = Path("/var/lib/volmgr")
 
 
 @click.command("doctor")
@@ -38,25 +38,25 @@ def command(session: Session, *, accept_manifests: bool, root_dir: Path | None) 
         else:
             click.echo(cast("Done", output.decode(body)).message)
         return
-    findings: list[checks.Finding] = []
+    findings: list[Finding] = []
     pid = 0
     try:
         report = cast("DoctorReport", output.decode(client.get("/v1/doctor")))
     except Unreachable as error:
-        root = root_dir or DEFAULT_ROOT
-        findings.append(checks.Finding("daemon", ok=False, detail=str(error), remedy="start volmgrd"))
+        root = root_dir or Path(ROOT)
+        findings.append(Finding("daemon", ok=False, detail=str(error), remedy="start volmgrd"))
     else:
         root = Path(report.root)
         pid = client.daemon_pid()
-        findings.append(checks.Finding("daemon", ok=True, detail=f"PID {pid} answers on {client.path}"))
-        findings += [checks.Finding(f.check, ok=f.ok, detail=f.detail, remedy=f.remedy) for f in report.findings]
+        findings.append(Finding("daemon", ok=True, detail=f"PID {pid} answers on {client.path}"))
+        findings += [Finding(f.check, ok=f.ok, detail=f.detail, remedy=f.remedy) for f in report.findings]
     findings += checks.node(root, Path(session.socket), pid)
     _print(session, root, findings)
     if not all(finding.ok for finding in findings):
         raise SystemExit(1)
 
 
-def _print(session: Session, root: Path, findings: list[checks.Finding]) -> None:
+def _print(session: Session, root: Path, findings: list[Finding]) -> None:
     if session.json:
         rows = [{"check": f.check, "ok": f.ok, "detail": f.detail, "remedy": f.remedy} for f in findings]
         click.echo(json.dumps({"root": str(root), "findings": rows}, indent=2, ensure_ascii=False))

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from volmgr.cli.client import DEFAULT_SOCKET, Client
+from volmgr import SOCKET
+from volmgr.cli.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Session:
     """One run of the command line."""
 
-    socket: str = DEFAULT_SOCKET
+    socket: str = SOCKET
     output: str = "text"
     _client: Client | None = field(default=None, repr=False)
 
@@ -58,7 +59,7 @@ def _options(function: F, variable: str | None) -> F:
         expose_value=False,
         is_eager=True,
         callback=partial(_remember, name="socket"),
-        help=f"The daemon's socket.  [env var: VOLMGR_SOCKET; default: {DEFAULT_SOCKET}]",
+        help=f"The daemon's socket.  [env var: VOLMGR_SOCKET; default: {SOCKET}]",
     )
     output = click.option(
         "-o",

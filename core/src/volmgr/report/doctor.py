@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from volmgr.report.world import World
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that was looked at; `remedy` says what to do when it is not `ok`."""
 
