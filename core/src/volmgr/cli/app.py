@@ -13,7 +13,7 @@ COMMANDS = {
     "status": "Show all Pods, or one with its volumes.",
     "why": "Say what is wrong with a Pod's volumes.",
     "wait": "Wait until a Pod's volumes are mounted, or gone.",
-    "apply": "Send Pods and other objects to the daemon.",
+    "apply": "Send Pods to the daemon.",
     "delete": "Delete a Pod that was applied.",
     "hold": "Keep a Pod's volumes mounted while a process lives.",
     "drain": "Take every volume down.",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @common_options
 @click.pass_obj
 def command(session: Session, files: tuple[str, ...], more: tuple[str, ...]) -> None:
-    """Send Pods and other objects to the daemon.
+    """Send Pods to the daemon.
 
     They are stored before this returns, and stay over restarts until they are deleted. A file that is refused does
     not stop the others; the exit code is 1 then.

@@ -45,7 +45,7 @@ class Engine(Protocol):
         ...
 
     def apply(self, data: bytes) -> tuple[ApplyResult, ...]:
-        """Accept Pods and other objects, durably; raises ManifestError or SpecError for bad input."""
+        """Accept Pods, durably; raises ManifestError or SpecError for bad input, such as an object that is no Pod."""
         ...
 
     def delete(self, pod: str) -> str:

@@ -58,7 +58,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/readyz", endpoints.readyz, "200 once every source was read and reconstruction is done, else 503"),
     Route("GET", "/metrics", endpoints.metrics, "metrics in Prometheus' text format"),
     Route("GET", "/v1/pods", endpoints.pods, "all Pods, each in short"),
-    Route("POST", "/v1/pods", endpoints.apply, "accept the Pods and objects of a YAML or JSON body"),
+    Route("POST", "/v1/pods", endpoints.apply, "accept the Pods of a YAML or JSON body"),
     Route("GET", "/v1/pods/{pod}", endpoints.pod, "one Pod with its volumes"),
     Route("DELETE", "/v1/pods/{pod}", endpoints.delete, "let a Pod of the API leave"),
     Route("GET", "/v1/pods/{pod}/why", endpoints.why_pod, "what is wrong with a Pod's volumes"),
