@@ -13,7 +13,7 @@ from volmgr.errors import OperationError, UncertainError
 if TYPE_CHECKING:
     from volmgr.host.interface import Host
 
-_LINKS = 16
+_LINKS = 16  # from a device's stable name (/dev/disk/by-id) to the device: one or two in practice
 
 
 def map_device(host: Host, device_path: str, map_directory: Path, pod_uid: str, link: Path) -> str:

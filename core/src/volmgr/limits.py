@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from volmgr.model.pod import Container, Pod, PodVolume
 
 MEMORY = "memory"
+"""Names of resources in Kubernetes' limits; both are in bytes."""
 EPHEMERAL_STORAGE = "ephemeral-storage"
 _NONE = Fraction(0)
 

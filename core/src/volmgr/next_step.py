@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from volmgr.desired import DesiredMount, DesiredVolume
 
 RWOP = ("ReadWriteOncePod",)
+"""The access modes of a volume that one Pod has for itself."""
 CLAIM_FIELDS = frozenset({"persistentVolumeClaim", "ephemeral"})
+"""The fields of a Pod volume that name a claim instead of storage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,11 +20,12 @@ from volmgr.host import processor, syscalls
 from volmgr.host.interface import HELPER_DEADLINE, CommandResult
 
 OUTPUT_TAIL = 64 * 1024
+"""Bytes kept of each output of a helper: its end, where the error is; as much as a pipe holds."""
 _GRACE = 0.5  # between SIGTERM, on which mount.nfs and others clean up, and SIGKILL
 _LAST_WAIT = 2.0  # for a killed process to go; one in uninterruptible sleep does not
-_CANCEL_TICK = 0.2
+_CANCEL_TICK = 0.2  # seconds between looks at whether it is cancelled; only where somebody can cancel
 _STANDARD = 2  # input, output and errors
-_LONGEST_POLL = 86400.0
+_LONGEST_POLL = 86400.0  # poll(2) takes milliseconds in an int
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Python ignores these two, and a child would inherit that.
 _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)

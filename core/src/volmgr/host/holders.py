@@ -13,7 +13,7 @@ from pathlib import Path
 from volmgr.host import mount_table
 from volmgr.host.interface import MountEntry
 
-_MOST = 20
+_MOST = 20  # more names help nobody
 _SINGLE = ("cwd", "root", "exe")
 _MANY = ("fd", "map_files")
 

@@ -18,11 +18,12 @@ from volmgr.host import syscalls
 from volmgr.host.tree_walk import When, walk
 
 ON_ROOT_MISMATCH = "OnRootMismatch"
+"""The value of `fsGroupChangePolicy` by which a right root is taken for a right tree."""
 _FILE_BITS = 0o660
 _FILE_BITS_READ_ONLY = 0o440
 _DIRECTORY_BITS = stat.S_ISGID | 0o110
 _SET_ID_BITS = stat.S_ISUID | stat.S_ISGID  # chown takes these from a file
-_CHECK_EACH = 256
+_CHECK_EACH = 256  # entries between looks at whether it is cancelled, and at the clock
 _PROGRESS_SECONDS = 1.0
 
 

@@ -18,7 +18,7 @@ from volmgr.host.mounts import canonical, read_table
 from volmgr.host.survey import is_mount, mounts_within
 from volmgr.host.tree_walk import When, walk
 
-_CHECK_EACH = 256
+_CHECK_EACH = 256  # entries between looks at whether it is cancelled
 
 
 def is_small(path: Path) -> bool:

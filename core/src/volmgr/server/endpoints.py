@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 CONDITIONS = ("mounted", "unmounted")
 WAIT_DEFAULT = 30.0
+"""Seconds that a client waits for a condition when it does not say how long."""
 DRAIN_DEFAULT = 60.0
+"""Seconds that a client waits for a drain when it does not say how long."""
 HEALTH_TIMEOUT = 5.0
 """Seconds after which a daemon whose main thread does not answer is not healthy."""
 
@@ -171,7 +173,7 @@ def wait(engine: Engine, request: Request, argument: str) -> bytes:
 
 
 def apply(engine: Engine, request: Request, argument: str) -> bytes:
-    """Accept Pods and objects."""
+    """Accept Pods."""
     del argument
     if not request.body:
         raise HttpError(400, "the body is empty; send a manifest as YAML or JSON")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BACKLOG = 1024
+"""Connections that may wait to be accepted; the kernel allows as many as net.core.somaxconn."""
 _umask = threading.Lock()
 
 
