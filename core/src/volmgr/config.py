@@ -51,7 +51,7 @@ class Config:
     quarantine_grace: float = _duration("quarantine_grace", 5.0)
     """How much longer a thread may take to notice its deadline before it is left alone and named."""
     workers: int = _count("workers", 8)
-    """Operations at once, not counting stuck ones."""
+    """Operations at once, not counting those that take longer than 250 ms."""
     endpoint_operations: int = _count("endpoint_operations", 4)
     """Operations at once per endpoint (server, portal, driver)."""
     removal_settle: float = _duration("removal_settle", 1.0)

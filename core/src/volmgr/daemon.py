@@ -155,8 +155,8 @@ class Daemon:
             retain=self._retain_soon,
             keep=self._keep,
             wake=self.loop.wake,
-            stuck=self.workers.replace_stuck,
-            unstuck=self.workers.retire_one,
+            slow=self.workers.make_room,
+            over=self.workers.take_room_back,
             held=self._watch_hold,
         )
 

@@ -45,10 +45,10 @@ class Outside:
     keep: Callable[[frozenset[ObjectRef]], None] = field(default=lambda _refs: None)
     """Keep these objects on disk, too; called on a worker before what needs them is mounted."""
     wake: Callable[[], None] = field(default=lambda: None)
-    stuck: Callable[[], None] = field(default=lambda: None)
-    """Told when an operation is quarantined: its worker is lost for a while."""
-    unstuck: Callable[[], None] = field(default=lambda: None)
-    """Told when a quarantined operation has ended."""
+    slow: Callable[[], None] = field(default=lambda: None)
+    """Told when an operation takes long: its worker may be lost for a while."""
+    over: Callable[[], None] = field(default=lambda: None)
+    """Told when a slow operation has ended."""
     held: Callable[[Hold], None] = field(default=lambda _hold: None)
     """Told of a hold whose process is to be watched."""
 

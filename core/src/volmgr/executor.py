@@ -38,7 +38,7 @@ class Executor:
         self._pod = PodSteps(host, self._journal, wall, mount_options)
 
     def perform(self, job: Job) -> Result:
-        """Perform a job and say how it went; never raises an Exception."""
+        """Perform a job and say how it went; never raises."""
         started = time.monotonic()
         result = self._classified(job)
         if result.ending in {Ending.FAILED, Ending.UNCHANGED} and job.operation.verb.is_making:
@@ -62,7 +62,7 @@ class Executor:
             return Result(job=job, ending=Ending.FAILED, facts=facts, error=str(error))
         except UncertainError as error:
             return Result(job=job, ending=Ending.UNCERTAIN, facts=facts, error=str(error))
-        except (Exception, SystemExit) as error:  # a plugin's bug: whatever it left behind is unknown
+        except BaseException as error:  # a plugin's bug: whatever it left behind is unknown
             log.exception("%s of %s: unexpected error", job.operation.verb, job.operation.volume)
             text = f"unexpected {type(error).__name__}: {error} (a bug of {job.type.origin}; the log has its traceback)"
             return Result(job=job, ending=Ending.UNCERTAIN, facts=facts, error=text)

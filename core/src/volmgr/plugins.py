@@ -235,7 +235,7 @@ class Plugins:
             self.registration.hook.volmgr_operation_finished(
                 volume=volume, operation=operation, pod_uid=pod_uid, outcome=outcome, seconds=seconds
             )
-        except Exception:  # foreign code, which may raise anything; the operation has ended as it has
+        except BaseException:  # foreign code, which may raise anything; the operation has ended as it has
             log.exception("a package failed in volmgr_operation_finished")
 
     def holders(self, pod_uid: str) -> str:
@@ -244,7 +244,7 @@ class Plugins:
             return ""
         try:
             answers = self.registration.hook.volmgr_holds(pod_uid=pod_uid)
-        except Exception as error:  # foreign code, which may raise anything; nothing is torn down on a guess
+        except BaseException as error:  # foreign code, which may raise anything; nothing is torn down on a guess
             log.exception("a package failed in volmgr_holds")
             return f"unknown: a package failed to answer: {error}"
         return ", ".join(str(answer) for answer in answers if answer)
@@ -275,7 +275,7 @@ def load(points: Iterable[importlib.metadata.EntryPoint] | None = None) -> Plugi
 def _isolate(plugins: Plugins, origin: Origin, step: Callable[[], object]) -> None:
     try:
         step()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign package may raise anything
+    except BaseException as error:  # noqa: BLE001 - a foreign package may raise anything
         text = "".join(traceback.format_exception(error))
         plugins.broken.append(Broken(origin, f"{type(error).__name__}: {error}", text))
 

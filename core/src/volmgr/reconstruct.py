@@ -197,7 +197,7 @@ class _Reconstruction:
                 return  # it is kept, and named by who looks for orphans
             except VolmgrError:
                 pass  # it is still unmounted by name, when nobody wants it
-            except Exception:  # a plugin's bug: its volumes stay as they are, and those of others are found
+            except BaseException:  # a plugin's bug: its volumes stay as they are, and those of others are found
                 log.exception("%s: reconstructing %s failed", volume_type.origin, found.path)
                 return
             else:

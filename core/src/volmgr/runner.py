@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from volmgr.timers import Timer
     from volmgr.volume_type import VolumeType
 
+SLOW = 0.25
+"""Seconds after which an operation gives way to others: what hangs on a dead server keeps only its own Pods waiting."""
+
 DUE = "due"
 """The revision of a mount that is to be made again: it equals no real one."""
 
@@ -45,6 +48,8 @@ class Runner:
         self._world = desk.world
         self._executor = Executor(desk.host, desk.outside.wall, desk.config.mount_options)
         self._deadlines: dict[Operation, Timer] = {}
+        self._slow: set[Operation] = set()
+        """Running operations that do not count as workers any more."""
         self._stopped: Callable[[], None] | None = None
 
     def stop(self, then: Callable[[], None]) -> None:
@@ -152,8 +157,10 @@ class Runner:
         now = self._desk.outside.monotonic()
         self._desk.jobs[operation] = job
         self._world.running[operation] = Running(operation=operation, since=self._world.clock)
-        grace = self._desk.config.quarantine_grace
-        self._deadlines[operation] = self._desk.timers.at(now + allowed + grace, lambda: self._quarantine(operation))
+        overdue = now + allowed + self._desk.config.quarantine_grace
+        self._deadlines[operation] = self._desk.timers.at(
+            min(now + SLOW, overdue), lambda: self._make_room(operation, overdue)
+        )
         self._touch(operation)
         uids = (operation.pod_uid,) if operation.pod_uid else tuple(desired.mounts if desired else ())
         needed = frozenset(ref for uid in uids for ref in self._desk.references.get(uid, ()))
@@ -173,6 +180,12 @@ class Runner:
         )
         return result
 
+    def _make_room(self, operation: Operation, overdue: float) -> None:
+        """Let others run beside a slow operation, long before it is known to hang."""
+        self._slow.add(operation)
+        self._desk.outside.slow()
+        self._deadlines[operation] = self._desk.timers.at(overdue, lambda: self._quarantine(operation))
+
     def _quarantine(self, operation: Operation) -> None:
         """Let an overdue operation leave the caps and name it; it keeps its keys until it has really ended."""
         running = self._world.running.get(operation)
@@ -182,7 +195,6 @@ class Runner:
         self._world.running[operation] = replace(running, quarantined=True)
         for name in self._world.admission.quarantine(job.held):
             self._desk.dirty[name] = None
-        self._desk.outside.stuck()
         message = f"{operation.verb} does not return; it is left alone until it does"
         self._desk.event(Severity.WARNING, "OperationStuck", message, uid=operation.pod_uid, volume=operation.volume)
         self._touch(operation)
@@ -195,8 +207,10 @@ class Runner:
         timer = self._deadlines.pop(operation, None)
         if timer is not None:
             timer.cancel()
+        if operation in self._slow:
+            self._slow.discard(operation)
+            self._desk.outside.over()
         if running is not None and running.quarantined:
-            self._desk.outside.unstuck()
             result = replace(result, ending=Ending.UNCERTAIN, error=result.error or "it ended past its deadline")
         for again in self._world.admission.release(result.job.held):
             self._desk.dirty[again] = None
@@ -228,7 +242,7 @@ class Runner:
         except VolmgrError:
             return
         if due is not None:
-            delay = max(0.0, due - self._desk.outside.wall())
+            delay = max(self._desk.config.backoff_initial, due - self._desk.outside.wall())
             self._desk.timers.at(
                 self._desk.outside.monotonic() + delay, lambda: self._refresh(name, uid, mount.mounted_at)
             )

@@ -26,6 +26,7 @@ from volmgr.plugin import (
     Measured,
     Mounted,
     Reconstructed,
+    Reference,
     Unmounted,
     VolumePlugin,
 )
@@ -62,6 +63,9 @@ ANSWERS: Mapping[str, tuple[type, ...]] = {
     "device_target": (Path,),
 }
 """The type of value that each pure method returns."""
+
+ITEMS: Mapping[str, type] = {"references": Reference, "exclusive": str}
+"""The type of each item of those that return a tuple."""
 
 HOOKS = {f"volmgr_{name}": name for name in OPERATIONS}
 
@@ -177,16 +181,27 @@ class VolumeType:
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - by method
         """Call a pure method; whatever goes wrong in it is a PluginError that names the package."""
         try:
-            answer = getattr(self.plugin, method)(*arguments)
+            answer: Any = getattr(self.plugin, method)(*arguments)
         except VolmgrError:
             raise
-        except Exception as error:  # foreign code, which may raise anything; said with its package, and its traceback
+        except BaseException as error:  # foreign code, which may raise anything; said with its package
             log.exception("%s: %s() failed", self.origin, method)
             raise PluginError(f"{method}() of {self.origin} failed: {type(error).__name__}: {error}") from error
-        if not isinstance(answer, ANSWERS[method]):
-            wanted = " or ".join(each.__name__ for each in ANSWERS[method])
-            raise PluginError(f"{method}() of {self.origin} gave {answer!r} instead of {wanted}")
+        problem = self._problem(method, answer)
+        if problem:
+            raise PluginError(f"{method}() of {self.origin} gave {answer!r} {problem}")
         return answer
+
+    def _problem(self, method: str, answer: Any) -> str:  # noqa: ANN401 - whatever the method gave
+        """Say what is wrong with an answer; the main thread relies on it."""
+        is_right = isinstance(answer, ANSWERS[method])
+        if not is_right:
+            return f"instead of {' or '.join(each.__name__ for each in ANSWERS[method])}"
+        if method in ITEMS and not all(isinstance(each, ITEMS[method]) for each in answer):
+            return f"instead of a tuple of {ITEMS[method].__name__}"
+        if method == "unique_name" and not answer.startswith(f"{self.name}/"):
+            return f"which does not begin with {self.name}/"
+        return ""
 
     def call(self, operation: str, request: object, host: Host) -> Any:  # noqa: ANN401 - by operation, OUTCOMES
         """Perform one operation and give its outcome; raises what the plugin or a wrapper raised.

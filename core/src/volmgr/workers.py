@@ -12,12 +12,15 @@ T = TypeVar("T")
 
 log = logging.getLogger("volmgr.workers")
 
+ROOM = 2
+"""Threads that are allowed for one whose chore is slow: with one, many that hang would be passed one by one."""
+
 
 class Workers(Generic[T]):
     """Runs chores on threads that are started when needed; daemon threads: a stuck one must not delay the exit."""
 
     def __init__(self, deliver: Callable[[T], None], limit: int) -> None:
-        """Hand each result to `deliver`, on the worker's thread; at most `limit` threads that are not stuck."""
+        """Hand each result to `deliver`, on the worker's thread; at most `limit` threads, and ROOM a slow one."""
         self._deliver = deliver
         self._limit = limit
         self._queue: SimpleQueue[Callable[[], T]] = SimpleQueue()
@@ -37,23 +40,27 @@ class Workers(Generic[T]):
         if start:
             self._start()
 
-    def replace_stuck(self) -> None:
-        """Allow one more thread, since one is stuck."""
+    def make_room(self) -> None:
+        """Allow ROOM more threads, since the chore of one is slow."""
         with self._lock:
-            self._limit += 1
-            start = self._queued > self._idle
-            if start:
-                self._count += 1
-        if start:
+            self._limit += ROOM
+            starts = max(0, min(self._queued - self._idle, self._limit - self._count, ROOM))
+            self._count += starts
+        for _ in range(starts):
             self._start()
 
-    def retire_one(self) -> None:
-        """Take that allowance back: the stuck thread has ended its chore."""
+    def take_room_back(self) -> None:
+        """Take that allowance back: the slow chore has ended."""
         with self._lock:
-            self._limit -= 1
+            self._limit -= ROOM
 
     def _start(self) -> None:
-        threading.Thread(target=self._work, name="volmgr-worker", daemon=True).start()
+        try:
+            threading.Thread(target=self._work, name="volmgr-worker", daemon=True).start()
+        except RuntimeError as error:  # no thread is to be had; those that there are go on, and it is tried again
+            log.warning("%s; raise TasksMax or the limit of processes", error)
+            with self._lock:
+                self._count -= 1
 
     def _work(self) -> None:
         while True:
@@ -68,7 +75,7 @@ class Workers(Generic[T]):
                 self._queued -= 1
             try:
                 result = chore()
-            except Exception:  # a chore classifies its own errors: this one is our bug
+            except BaseException:  # a chore classifies its own errors: this one is our bug
                 log.exception("a chore failed unexpectedly")
                 continue
             self._deliver(result)

@@ -66,7 +66,7 @@ def test_every_chore_s_result_is_delivered() -> None:
     assert sorted(results.get(timeout=10) for _ in range(50)) == list(range(50))
 
 
-def test_no_more_chores_than_allowed_run_at_once_and_one_more_beside_a_stuck_one() -> None:
+def test_no_more_chores_than_allowed_run_at_once_but_others_beside_a_slow_one() -> None:
     results: SimpleQueue[str] = SimpleQueue()
     workers = Workers[str](results.put, limit=1)
     release, started = threading.Event(), threading.Event()
@@ -80,11 +80,11 @@ def test_no_more_chores_than_allowed_run_at_once_and_one_more_beside_a_stuck_one
     assert started.wait(10)
     workers.submit(lambda: "next")
     assert results.empty()
-    workers.replace_stuck()
+    workers.make_room()
     assert results.get(timeout=10) == "next"
     release.set()
     assert results.get(timeout=10) == "stuck"
-    workers.retire_one()
+    workers.take_room_back()
     workers.submit(lambda: "after")
     assert results.get(timeout=10) == "after"
 
@@ -96,6 +96,10 @@ def test_a_chore_that_fails_unexpectedly_does_not_end_its_worker() -> None:
     def fail() -> str:
         raise ValueError("a bug")
 
+    def end() -> str:
+        raise GeneratorExit
+
     workers.submit(fail)
+    workers.submit(end)
     workers.submit(lambda: "next")
     assert results.get(timeout=10) == "next"

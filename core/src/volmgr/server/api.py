@@ -66,7 +66,12 @@ class ApiServer:
                 continue
             with self._lock:
                 self._connections.add(connection)
-            threading.Thread(target=self._serve, args=(connection,), name="api", daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=(connection,), name="api", daemon=True).start()
+            except RuntimeError as error:  # no thread is to be had
+                with self._lock:
+                    self._connections.discard(connection)
+                self._refuse(connection, messages.problem(503, f"{error}; try again", close=True))
 
     def connections(self) -> tuple[socket.socket, ...]:
         """Give the connections that are open."""
