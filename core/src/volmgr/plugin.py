@@ -309,7 +309,8 @@ class Offers(Protocol):
     def offer(self, origin: str, identity: str, manifest: bytes) -> None:
         """Say what one origin (a file, an address) holds now, in place of what it said before.
 
-        `identity` changes whenever the content may have; the objects' revisions are made of it.
+        `identity` changes whenever the content may have; the objects' revisions are made of it. Raises OperationError
+        when it cannot be recorded (a full disk): offer it again later.
         """
         ...
 

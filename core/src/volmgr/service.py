@@ -15,6 +15,7 @@ from volmgr.reconciler import Reconciler
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.why import summary_for_timeout
 from volmgr.server.engine import Action, ApplyResult
+from volmgr.sources.offers import pod_of
 from volmgr.waiters import Waiter
 
 if TYPE_CHECKING:
@@ -98,12 +99,14 @@ class Service:
         return self.ask(leave)
 
     def apply(self, data: bytes) -> tuple[ApplyResult, ...]:
-        """Accept Pods, durably; all documents are checked before the first is taken."""
+        """Accept Pods, durably; what a document says is checked for all of them before the first is taken."""
         parsed = manifest.parse(data, "", self._reconciler.world.plugins)
         if parsed.errors:
             raise parsed.errors[0]
         if not parsed.items:
             raise ManifestError("holds no Pod", remedy="send a Kubernetes Pod as YAML or JSON")
+        for item in parsed.items:
+            pod_of(item)
         return tuple(self._apply_item(item) for item in parsed.items)
 
     def _apply_item(self, item: manifest.Item) -> ApplyResult:

@@ -186,6 +186,8 @@ class DirectorySource:
     def _problem(self, resolved: str | None) -> str:
         """Say why the directory is not ready, and record what it stands on when it is."""
         stays = "what was accepted from it stays"
+        if resolved is not None and os.path.exists(resolved) and not os.path.isdir(resolved):
+            return f"the manifests directory {self.path} is no directory; {stays}; name the directory of that file"
         if resolved is None or not os.path.isdir(resolved):
             return f"the manifests directory {self.path} is missing; {stays}; make or mount it"
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from volmgr.errors import OperationError
 from volmgr.manifest import SourceTypes, parse
 from volmgr.sources.registry import Registry
 
@@ -15,12 +16,14 @@ class FurtherSource:
         self._types = types
 
     def offer(self, origin: str, identity: str, manifest: bytes) -> None:
-        """Say what one origin holds now."""
-        self._registry.offer(self._name, origin, identity, parse(manifest, origin, self._types))
+        """Say what one origin holds now; raises OperationError when it cannot be recorded: offer it again later."""
+        if not self._registry.offer(self._name, origin, identity, parse(manifest, origin, self._types)):
+            raise OperationError(f"what {origin} holds cannot be recorded; is the disk of the root full?")
 
     def withdraw(self, origin: str) -> None:
-        """Say that an origin is gone."""
-        self._registry.withdraw(self._name, origin)
+        """Say that an origin is gone; raises OperationError when it cannot be recorded: say it again later."""
+        if not self._registry.withdraw(self._name, origin):
+            raise OperationError(f"that {origin} is gone cannot be recorded; is the disk of the root full?")
 
     def state(self, *, ready: bool, problem: str = "") -> None:
         """Say whether everything was read once."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from volmgr.errors import ManifestError
+from volmgr.manifest import Item
 from volmgr.model.names import fixed_source
 from volmgr.model.objects import Object
 from volmgr.model.pod import Container, Pod, PodVolume
@@ -63,6 +64,14 @@ class Accepted:
     successor: PodOffer | None = None
     replaces: str = ""
     """The UID whose leaving this record decides: written first, it is the one point at which that happens."""
+
+
+def pod_of(item: Item) -> Pod:
+    """Give the Pod that came by the API; raises ConflictError for anything else."""
+    if isinstance(item.value, Pod):
+        return item.value
+    kind = type(item.value).__name__
+    raise ConflictError(f"the API takes Pods, not a {kind}", document=item.document, remedy="put it in a file")
 
 
 def complaint(offer: PodOffer | ObjectOffer, problem: str, remedy: str, field_path: str = "") -> ConflictError:

@@ -146,10 +146,7 @@ class Registry:
 
     def apply(self, item: Item) -> Applied:
         """Take a Pod from the API; raises ConflictError, or OperationError when it cannot be recorded."""
-        pod = item.value
-        if not isinstance(pod, Pod):
-            kind = type(pod).__name__
-            raise ConflictError(f"the API takes Pods, not a {kind}", document=item.document, remedy="put it in a file")
+        pod = rules.pod_of(item)
         offer = PodOffer(pod, API_PLACE, item.document, item.raw)
         with self._lock:
             held = self._pods.find(pod.uid)
