@@ -15,7 +15,7 @@ from pathlib import Path
 
 from volmgr.errors import OperationError, TransientError
 from volmgr.host import syscalls
-from volmgr.host.tree_walk import When, walk
+from volmgr.host.tree_walk import Step, When, walk
 
 ON_ROOT_MISMATCH = "OnRootMismatch"
 """The value of `fsGroupChangePolicy` by which a right root is taken for a right tree."""
@@ -82,16 +82,16 @@ class _Change:
         descriptor = syscalls.open_beneath(str(self._path.parent), os.O_PATH | os.O_DIRECTORY)
         try:
             if not stat.S_ISDIR(os.stat(self._path.name, dir_fd=descriptor, follow_symlinks=False).st_mode):
-                self._one(descriptor, self._path.name, str(self._path))
+                self._one(descriptor, self._path.name, None)
                 return
             for step in walk(str(self._path), self._path.name, descriptor):
                 match step.when:
                     case When.ENTERED:
-                        self._files(step.descriptor, step.path)
+                        self._files(step)
                     case When.LEAVING:
                         pass
                     case When.LEFT:
-                        self._one(step.descriptor, step.name, step.path)
+                        self._one(step.descriptor, step.name, step)
         finally:
             os.close(descriptor)
 
@@ -105,14 +105,15 @@ class _Change:
             )
         return syscalls.failed(f"give {path} to group {self._group}", error, remedy)
 
-    def _files(self, descriptor: int, path: str) -> None:
+    def _files(self, step: Step) -> None:
         self._pause()
-        with os.scandir(descriptor) as entries:
+        with os.scandir(step.descriptor) as entries:
             for entry in entries:
                 if not entry.is_dir(follow_symlinks=False):
-                    self._one(descriptor, entry.name, f"{path}/{entry.name}")
+                    self._one(step.descriptor, entry.name, step, entry.name)
 
-    def _one(self, descriptor: int, name: str, path: str) -> None:
+    def _one(self, descriptor: int, name: str, step: Step | None, file: str = "") -> None:
+        """Change one thing: the directory of a step, a file in it, or (without one) the volume itself."""
         self._seen += 1
         if self._seen % _CHECK_EACH == 0:
             self._pause()
@@ -121,7 +122,8 @@ class _Change:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise self.refused(path, error) from error
+            path = str(self._path) if step is None else step.path
+            raise self.refused(f"{path}/{file}" if file else path, error) from error
 
     def _set(self, directory: int, name: str) -> bool:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)

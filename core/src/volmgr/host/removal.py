@@ -16,7 +16,7 @@ from volmgr.errors import BusyError, OperationError, TransientError
 from volmgr.host import mount_table, syscalls
 from volmgr.host.mounts import canonical, read_table
 from volmgr.host.survey import is_mount, mounts_within
-from volmgr.host.tree_walk import When, walk
+from volmgr.host.tree_walk import Step, When, walk
 
 _CHECK_EACH = 256  # entries between looks at whether it is cancelled
 
@@ -62,19 +62,19 @@ def _remove(path: Path, directory: int, cancelled: Callable[[], bool]) -> None:
     for step in walk(str(path), path.name, directory, mount=mount, skipped=mounts.append):
         match step.when:
             case When.ENTERED:
-                removed = _empty(step.path, step.descriptor, removed, cancelled, path)
+                removed = _empty(step, removed, cancelled, path)
             case When.LEAVING:
                 pass
-            case When.LEFT if not _holds_any(step.path, mounts):
-                _remove_directory(step.path, step.name, step.descriptor)
+            case When.LEFT if not (mounts and _holds_any(step.path, mounts)):
+                _remove_directory(step)
             case When.LEFT:
                 pass
     if mounts:
         raise _mounted(path, mounts)
 
 
-def _empty(path: str, descriptor: int, removed: int, cancelled: Callable[[], bool], top: Path) -> int:
-    with os.scandir(descriptor) as entries:
+def _empty(step: Step, removed: int, cancelled: Callable[[], bool], top: Path) -> int:
+    with os.scandir(step.descriptor) as entries:
         for entry in entries:
             if removed % _CHECK_EACH == 0 and cancelled():
                 raise TransientError(
@@ -84,21 +84,21 @@ def _empty(path: str, descriptor: int, removed: int, cancelled: Callable[[], boo
             if entry.is_dir(follow_symlinks=False):
                 continue
             try:
-                os.unlink(entry.name, dir_fd=descriptor)
+                os.unlink(entry.name, dir_fd=step.descriptor)
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise _refused(f"{path}/{entry.name}", error) from error
+                raise _refused(f"{step.path}/{entry.name}", error) from error
     return removed
 
 
-def _remove_directory(path: str, name: str, descriptor: int) -> None:
+def _remove_directory(step: Step) -> None:
     try:
-        os.rmdir(name, dir_fd=descriptor)
+        os.rmdir(step.name, dir_fd=step.descriptor)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise _refused(path, error) from error
+        raise _refused(step.path, error) from error
 
 
 def _holds_any(path: str, mounts: list[str]) -> bool:

@@ -27,22 +27,39 @@ class When(Enum):
 
 
 @dataclass(slots=True)
+class Level:
+    """A directory that is being walked; its path is made when it is asked for: all of a deep tree are gigabytes."""
+
+    above: Level | None
+    name: str
+    device: int
+    inode: int
+    pending: list[str] = field(default_factory=list[str])
+
+    @property
+    def path(self) -> str:
+        """Give the path, for messages."""
+        names: list[str] = []
+        level: Level | None = self
+        while level is not None:
+            names.append(level.name)
+            level = level.above
+        return "/".join(reversed(names))
+
+
+@dataclass(slots=True)
 class Step:
     """One step; `descriptor` is the directory itself, for LEFT its parent, and is closed by the walk."""
 
     when: When
     descriptor: int
-    path: str
+    level: Level
     name: str
 
-
-@dataclass(slots=True)
-class _Level:
-    path: str
-    name: str
-    device: int
-    inode: int
-    pending: list[str] = field(default_factory=list)
+    @property
+    def path(self) -> str:
+        """Give the directory's path, for messages."""
+        return self.level.path
 
 
 def walk(
@@ -65,43 +82,43 @@ def walk(
         if here != mount:
             skipped(top)
             return
-        levels = [_enter(current, top, name)]
-        yield Step(When.ENTERED, current, top, name)
+        first = _enter(current, top, None)
+        levels = [first]
+        yield Step(When.ENTERED, current, first, name)
         levels[-1].pending = _directories(current)
         while levels:
             level = levels[-1]
             if level.pending:
                 child = level.pending.pop()
-                path = f"{level.path}/{child}"
                 below = _open_child(current, child)
                 if below is None:
                     continue
                 if syscalls.statx(descriptor=below).mount != mount:
                     os.close(below)
-                    skipped(path)
+                    skipped(f"{level.path}/{child}")
                     continue
                 os.close(current)
                 current = below
-                levels.append(_enter(current, path, child))
-                yield Step(When.ENTERED, current, path, child)
+                levels.append(_enter(current, child, level))
+                yield Step(When.ENTERED, current, levels[-1], child)
                 levels[-1].pending = _directories(current)
                 continue
-            yield Step(When.LEAVING, current, level.path, level.name)
+            yield Step(When.LEAVING, current, level, level.name if len(levels) > 1 else name)
             levels.pop()
             if levels:
                 above = os.open("..", _DIRECTORY, dir_fd=current)
                 os.close(current)
                 current = above
                 _check_way_back(current, levels[-1])
-                yield Step(When.LEFT, current, level.path, level.name)
+                yield Step(When.LEFT, current, level, level.name)
     finally:
         os.close(current)
-    yield Step(When.LEFT, descriptor, top, name)
+    yield Step(When.LEFT, descriptor, first, name)
 
 
-def _enter(descriptor: int, path: str, name: str) -> _Level:
+def _enter(descriptor: int, name: str, above: Level | None) -> Level:
     status = os.fstat(descriptor)
-    return _Level(path, name, status.st_dev, status.st_ino)
+    return Level(above, name, status.st_dev, status.st_ino)
 
 
 def _directories(descriptor: int) -> list[str]:
@@ -118,7 +135,7 @@ def _open_child(descriptor: int, name: str) -> int | None:
         raise
 
 
-def _check_way_back(descriptor: int, level: _Level) -> None:
+def _check_way_back(descriptor: int, level: Level) -> None:
     status = os.fstat(descriptor)
     if (status.st_dev, status.st_ino) != (level.device, level.inode):
         raise OperationError(f"stopped walking {level.path}: a directory below it was moved away meanwhile")
