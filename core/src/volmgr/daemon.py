@@ -145,6 +145,8 @@ class Daemon:
         if self.directory is not None:
             self.services.append(self.directory)
         self._announced = False
+        self._holders: dict[str, int] = {}
+        """By hold: what says that its process has ended."""
 
     def _outside(self) -> Outside:
         return Outside(
@@ -158,6 +160,7 @@ class Daemon:
             slow=self.workers.make_room,
             over=self.workers.take_room_back,
             held=self._watch_hold,
+            released=self._watch_no_more,
         )
 
     def _deliver(self, message: Message) -> None:
@@ -266,12 +269,18 @@ class Daemon:
             self._end_hold(hold)
             return
 
-        def ended() -> None:
+        self._holders[hold.id] = descriptor
+        self.loop.watch(descriptor, lambda: self._holder_ended(hold))
+
+    def _holder_ended(self, hold: Hold) -> None:
+        self._watch_no_more(hold.id)
+        self._end_hold(hold)
+
+    def _watch_no_more(self, hold_id: str) -> None:
+        descriptor = self._holders.pop(hold_id, -1)
+        if descriptor >= 0:
             self.loop.forget(descriptor)
             os.close(descriptor)
-            self._end_hold(hold)
-
-        self.loop.watch(descriptor, ended)
 
     def _end_hold(self, hold: Hold) -> None:
         self.reconciler.post(HoldGone(hold.id, hold.pod_uid))  # its record counts no more: the process has ended

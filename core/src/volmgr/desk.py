@@ -51,6 +51,8 @@ class Outside:
     """Told when a slow operation has ended."""
     held: Callable[[Hold], None] = field(default=lambda _hold: None)
     """Told of a hold whose process is to be watched."""
+    released: Callable[[str], None] = field(default=lambda _hold_id: None)
+    """Told that a hold is over, so that its process need not be watched any more."""
 
 
 def _ignore(_name: str, _volume: ActualVolume | None) -> None:

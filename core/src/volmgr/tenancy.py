@@ -198,6 +198,7 @@ class Tenancy:
             self.populate(hold.pod_uid)
 
     def drop_hold(self, message: HoldGone) -> None:
+        self._desk.outside.released(message.hold_id)
         entry = self._world.pods.get(message.pod_uid)
         if entry is not None and entry.holds.pop(message.hold_id, None) is not None:
             self.populate(message.pod_uid)
