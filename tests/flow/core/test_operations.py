@@ -29,6 +29,7 @@ from volmgr.operations import Verb
 from volmgr.report.why import why
 from volmgr.testing import FakeHost
 from volmgr.testing.node import TestNode, plugins_of, pod
+from volmgr_hostpath.plugin import HostPath
 
 SHARED = "example.com/disk/d1"
 SHARED_CLAIMS = [claim_of("data", "d1")]
@@ -196,6 +197,18 @@ def test_a_volume_is_tried_again_whatever_the_pod_s_restart_policy(
     plain_script.fail("mount", OperationError("no such export"))
     node.apply(pod("web", plain("data"), uid="u1", restartPolicy=policy))
     node.advance(0.5)
+    assert node.is_mounted("web")
+
+
+def test_a_pod_that_is_never_started_again_gets_its_host_path_once_it_is_there(host: FakeHost) -> None:
+    node = TestNode(host, plugins_of(HostPath()))
+    node.sources_ready()
+    volume = {"name": "v", "hostPath": {"path": "/srv/data", "type": "Directory"}}
+    node.apply(pod("web", volume, uid="u1", restartPolicy="Never"))
+    node.advance(600)
+    assert "/srv/data is not a directory, it does not exist" in why(node.world, "web")[0].text
+    host.mkdir("/srv/data")
+    node.advance(122)
     assert node.is_mounted("web")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.flow.core.probes import claim_of, storage
 from volmgr.host.interface import Host
+from volmgr.host.local import local_host
 from volmgr.model.volume import Presence
 from volmgr.testing.loopdisk import LoopDisk
 from volmgr.testing.node import TestNode, plugins_of, pod
@@ -214,4 +215,61 @@ def test_a_vanished_device_mount_is_made_again(machine: Machine) -> None:
     assert machine.mounts == before
     assert node.is_mounted("web")
     node.delete("u1")
+    assert machine.loops(image) == ()
+
+
+@pytest.mark.parametrize("block", [False, True], ids=["mounted", "mapped"])
+def test_a_disk_below_linked_directories_is_given_back(hosts: RealHosts, block: bool) -> None:
+    host, top = hosts.fresh()
+    link = top.parent / "linked"
+    link.symlink_to(host.paths.root)
+    (top.parent / "images").symlink_to(top)
+    machine = Machine(local_host(link), top.parent / "images")
+    node, image = machine.node, machine.image("disk.img", 16 * MIB, "ext4")
+    machine.offer(image, size="16Mi", block=block)
+    node.apply(pod("web", claim_of("data", "disk"), uid="u1", devices=("data",) if block else ()))
+    assert node.is_mounted("web"), node.warnings()
+    assert len(machine.loops(top / "disk.img")) == 1
+    machine.restart()
+    node.delete("u1")
+    assert node.is_unmounted("u1"), node.warnings()
+    assert machine.mounts == set()
+    assert machine.loops(image) == ()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("block", [False, True], ids=["mounted", "mapped"])
+def test_a_disk_whose_image_was_deleted_is_given_back(machine: Machine, block: bool, restarted: bool) -> None:
+    node, image = machine.node, machine.image("disk.img", 16 * MIB, "ext4")
+    machine.offer(image, size="16Mi", block=block)
+    node.apply(pod("web", claim_of("data", "disk"), uid="u1", devices=("data",) if block else ()))
+    (device,) = machine.loops(image)
+    image.unlink()
+    if restarted:
+        machine.restart()
+    node.delete("u1")
+    assert node.is_unmounted("u1"), node.warnings()
+    assert machine.mounts == set()
+    assert machine.loops(image) == ()
+    assert not Path(f"/sys/block/{device.name}/loop").exists()
+
+
+def test_a_pod_reads_and_writes_on_while_another_of_its_volume_comes_and_goes(machine: Machine) -> None:
+    node, image = machine.node, machine.image("disk.img", 64 * MIB, "ext4")
+    machine.offer(image, size="64Mi")
+    node.apply(*(pod(name, claim_of("data", "disk"), uid=f"u{name}") for name in "ab"))
+    first, second = (machine.host.paths.volume(uid, LoopDisk.name, "pv-disk") for uid in ("ua", "ub"))
+    with (second / "file").open("w+b", buffering=0) as file:
+        for number in range(10):
+            node.delete("ua")
+            file.write(b"x")
+            assert not first.exists()
+            assert (second / "file").stat().st_size == 2 * number + 1
+            node.apply(pod("a", claim_of("data", "disk"), uid="ua"))
+            file.write(b"x")
+            assert (first / "file").read_bytes() == b"x" * (2 * number + 2)
+    node.delete("ua")
+    assert len(machine.loops(image)) == 1
+    node.delete("ub")
+    assert machine.mounts == set()
     assert machine.loops(image) == ()

@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -110,9 +111,9 @@ def test_a_volume_s_operation_reads_a_table_of_ten_thousand_mounts_once_at_most(
     fill(top)
     assert len(node.host.mounts.table()) > 10_000
     uids = [f"u{number}" for number in range(100)]
-    mounting = [READS.during(lambda uid=uid: node.apply(pod(uid, MEMORY, uid=uid))) for uid in uids]
+    mounting = [READS.during(partial(node.apply, pod(uid, MEMORY, uid=uid))) for uid in uids]
     assert all(node.is_mounted(uid) for uid in uids)
-    unmounting = [READS.during(lambda uid=uid: node.delete(uid)) for uid in uids]
+    unmounting = [READS.during(partial(node.delete, uid)) for uid in uids]
     assert mount_ids(node) == {}
     syscalls.umount(str(top / "all"), syscalls.UMOUNT_DETACH)
     assert READS.during(node.host.mounts.table) == 1, "they are counted"

@@ -16,6 +16,7 @@ from volmgr.host import syscalls
 _HEADER = struct.Struct("=IIQQIIII")  # length, opcode, unique, node, uid, gid, pid, padding
 _INIT = 26
 _INIT_REPLY = struct.Struct("=IiQ" + "IIIIHHII" + "32s")
+_REFUSAL = struct.Struct("=IiQ")  # length, negative errno, unique
 _BUFFER = 1 << 17
 
 
@@ -27,6 +28,7 @@ class SilentFuse:
         self._stop = threading.Event()
         self._asked = threading.Event()
         self._thread: threading.Thread | None = None
+        self._refusal = 0
         options = f"fd={self._device},rootmode=40000,user_id=0,group_id=0,allow_other"
         syscalls.mount("silent", str(target), "fuse.silent", 0, options)
 
@@ -40,6 +42,14 @@ class SilentFuse:
 
     def serve_until_asked(self) -> None:
         """Greet the kernel, then take one question and never answer it."""
+        self._start()
+
+    def refuse_all(self, error: int) -> None:
+        """Greet the kernel, then answer each question with this errno."""
+        self._refusal = error
+        self._start()
+
+    def _start(self) -> None:
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -67,5 +77,7 @@ class SilentFuse:
             if opcode == _INIT:
                 body = (7, 31, 65536, 0, 0, 0, 65536, 1, b"")
                 os.write(self._device, _INIT_REPLY.pack(_INIT_REPLY.size, 0, unique, *body))
+            elif self._refusal:
+                os.write(self._device, _REFUSAL.pack(_REFUSAL.size, -self._refusal, unique))
             else:
                 self._asked.set()

@@ -1,5 +1,8 @@
 """Mounts whose server is gone or does not answer (scenario 175)."""
 
+import errno
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -77,3 +80,18 @@ def test_a_mount_that_does_not_answer_is_unmounted(mounts: KernelMounts, target:
         fuse.serve_until_asked()
         mounts.unmount(target, deadline=5)
         assert not mounts.is_mount_point(target)
+
+
+@pytest.mark.parametrize("error", [errno.ESTALE, errno.EIO, errno.EACCES, errno.ETIMEDOUT])
+def test_a_mount_that_answers_with_an_error_is_a_mount_and_unmounted_all_the_same(
+    files: LocalFiles, mounts: KernelMounts, target: Path, error: int
+) -> None:
+    with SilentFuse(target) as fuse:
+        fuse.refuse_all(error)
+        with pytest.raises(OSError, match=re.escape(os.strerror(error))):
+            target.stat()
+        assert mounts.is_mount_point(target)
+        for _ in range(2):
+            mounts.unmount_below(target)
+            assert files.remove_directory(target)
+        assert not target.exists()
