@@ -70,6 +70,13 @@ def test_a_leaving_pod_is_never_mounted_and_unmounted_when_it_is_cleared_away() 
     assert is_unmounted(world, "web")
 
 
+def test_no_pod_is_mounted_on_a_node_that_is_drained() -> None:
+    world = empty_world()
+    add_pod(world, make_pod("web"))
+    world.draining = True
+    assert not is_mounted(world, "web")
+
+
 def test_a_mount_that_still_runs_may_appear_so_its_pod_is_not_unmounted() -> None:
     world, pod = empty_world(), make_pod("web", "a")
     run(world, pod, "a")

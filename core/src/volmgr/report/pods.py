@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.report.times import rfc3339
 from volmgr.report.volumes import Lens, VolumeReport
-from volmgr.report.waiting import is_mounted
+from volmgr.report.waiting import is_mounted, leaves
 
 if TYPE_CHECKING:
     from volmgr.report.world import Hold, PodEntry, World
@@ -118,7 +118,7 @@ def pod_status(world: World, uid: str) -> PodStatus:
 
 def pod_state(world: World, entry: PodEntry, volumes: tuple[VolumeReport, ...]) -> PodState:
     """Say in one word where a Pod stands."""
-    if world.draining or entry.leaving or entry.pod.metadata.deletion_timestamp or entry.pod.is_finished:
+    if leaves(world, entry):
         return PodState.LEAVING
     good = is_mounted(world, entry.pod.uid) and all(volume.healthy for volume in volumes)
     return PodState.MOUNTED if good else PodState.PENDING

@@ -16,12 +16,20 @@ if TYPE_CHECKING:
 
 
 def is_mounted(world: World, selector: str) -> bool:
-    """Say whether every used volume of a Pod is mounted as it is wanted now; an unknown Pod is waited for."""
+    """Say whether every used volume of a Pod is mounted as it is wanted now; an unknown Pod is waited for.
+
+    A Pod that leaves never is: it wants nothing any more, and a caller would start containers without volumes.
+    """
     entry = next(iter(world.find_pods(selector)), None)
-    if entry is None or entry.leaving or not entry.processed or entry.errors:
+    if entry is None or leaves(world, entry) or not entry.processed or entry.errors:
         return False
     uid = entry.pod.uid
     return all(mount_is_good(volume, world.actual.get(volume.name), uid) for volume in world.desired.of_pod(uid))
+
+
+def leaves(world: World, entry: PodEntry) -> bool:
+    """Say whether a Pod is on its way out, or done, or its node is drained."""
+    return world.draining or entry.leaving or bool(entry.pod.metadata.deletion_timestamp) or entry.pod.is_finished
 
 
 def is_unmounted(world: World, selector: str) -> bool:
