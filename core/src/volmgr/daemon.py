@@ -19,7 +19,7 @@ from volmgr import ROOT, SOCKET, __version__, logs, records, reload, root
 from volmgr.admission import Admission
 from volmgr.config import Config, load_config
 from volmgr.desk import Outside
-from volmgr.errors import VolmgrError
+from volmgr.errors import OperationError, VolmgrError
 from volmgr.holds import Holds
 from volmgr.host import processor
 from volmgr.host.local import local_host
@@ -56,6 +56,8 @@ def main(argv: list[str] | None = None) -> None:
     logs.configure(arguments.log_format, logging.DEBUG if arguments.verbose else logging.INFO)
     if arguments.check_plugins:
         sys.exit(reload.report_plugins())
+    if os.geteuid() != 0:
+        log.warning("volmgrd runs as user %d and can mount nothing; run it as root", os.geteuid())
     try:
         daemon = Daemon(arguments)
         daemon.start()
@@ -114,7 +116,11 @@ class Daemon:
         inherited = reload.inherited()
         self.config = _config(arguments)
         root_dir: Path = arguments.root_dir
-        root_dir.mkdir(mode=0o750, parents=True, exist_ok=True)
+        try:
+            root_dir.mkdir(mode=0o750, parents=True, exist_ok=True)
+        except FileExistsError:
+            message = f"the root directory {root_dir} is no directory; move it away, or name another with --root-dir"
+            raise OperationError(message) from None
         self.host = local_host(root_dir)
         self.lock = inherited.lock if inherited else root.lock(self.host)
         self.listener = socket.socket(fileno=inherited.socket) if inherited else listen(arguments.socket)

@@ -132,6 +132,8 @@ def test_a_hold_is_made_for_a_process_and_given_back(client: Client, engine: Fak
     assert volmgr(client, "hold", "--pid", "77", "web").output == "web: held by PID 77 (h1)\n"
     assert volmgr(client, "hold", "web", "--pid", "78").output == "web: held by PID 78 (h1)\n"
     assert volmgr(client, "hold", "--release", "h1", "web").exit_code == 0
+    assert volmgr(client, "hold", "web", "--pid", "79").exit_code == 0
+    assert json.loads(volmgr(client, "hold", "--release", "h1", "web", "-o", "json").stdout) == {"id": "h1"}
     assert volmgr(client, "hold", "--pid", "77", "nobody").exit_code == 1
 
 

@@ -130,6 +130,15 @@ def test_a_client_that_reaches_nobody_says_so(tmp_path: Path) -> None:
         Client(str(tmp_path / "s")).get("/")
 
 
+def test_a_socket_that_may_not_be_used_is_not_a_daemon_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_socket: object, _address: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("volmgr.cli.client.socket.socket.connect", refuse)
+    with pytest.raises(Unreachable, match="run volmgr as root"):
+        Client("/run/s").get("/")
+
+
 def test_a_selector_is_one_part_of_a_path() -> None:
     assert quote("default/wéb 1") == "default%2Fw%C3%A9b%201"
 
@@ -200,6 +209,20 @@ def test_check_notes_a_volume_that_no_installed_package_serves(tmp_path: Path) -
     result = run("check", str(path))
     assert result.exit_code == 0
     assert "install volmgr-nfs" in result.stdout
+
+
+def test_check_notes_a_volume_that_no_container_uses(tmp_path: Path) -> None:
+    path = tmp_path / "typo.yaml"
+    path.write_text(POD.replace("volumeMounts", "volumeMount"))
+    result = run("check", str(path))
+    assert result.exit_code == 0
+    assert "no container names it in its volumeMounts" in result.stdout
+
+
+def test_check_says_what_to_write_instead_of_a_deployment() -> None:
+    text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
+    result = CliRunner().invoke(cli, ["check", "-"], input=text)
+    assert "write its spec.template as a Pod" in result.stdout
 
 
 def test_check_reads_standard_input() -> None:

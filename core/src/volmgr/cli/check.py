@@ -92,7 +92,7 @@ def _checked(file: str, parsed: Parsed, plugins: Plugins) -> Checked:
             Problem(document=error.document, field=error.field, problem=error.problem, remedy=error.remedy)
             for error in parsed.errors
         ),
-        notes=(*parsed.notes, *_unserved(parsed, plugins)),
+        notes=(*parsed.notes, *_unserved(parsed, plugins), *_unused(parsed)),
     )
 
 
@@ -111,6 +111,24 @@ def _unserved(parsed: Parsed, plugins: Plugins) -> list[str]:
                     plugins.find(volume.type, driver if isinstance(driver, str) else None)
             except PluginError as error:
                 notes.append(f"document {item.document}: volume {volume.name}: {error}")
+    return notes
+
+
+def _unused(parsed: Parsed) -> list[str]:
+    """Name the volumes that no container uses, as after a misspelt `volumeMounts`: they are never mounted."""
+    from volmgr.model.pod import Pod
+    from volmgr.report.waiting import used_names
+
+    notes: list[str] = []
+    for item in parsed.items:
+        if isinstance(item.value, Pod):
+            used = used_names(item.value)
+            notes += [
+                f"document {item.document}: volume {volume.name}: no container names it in its volumeMounts (or"
+                " volumeDevices), so it is not mounted"
+                for volume in item.value.spec.volumes
+                if volume.name not in used
+            ]
     return notes
 
 

@@ -187,6 +187,8 @@ class Client:
             except OSError as error:
                 connection.close()
                 problem = error.strerror or str(error)
+                if isinstance(error, PermissionError):
+                    raise Unreachable(f"{self.path} may not be used ({problem}); run volmgr as root") from None
                 message = (
                     f"no daemon answers on {self.path} ({problem}); start one with `systemctl start volmgrd`"
                     f" or `volmgrd --socket {self.path}`, or name another socket with --socket"

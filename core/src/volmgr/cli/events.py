@@ -18,7 +18,13 @@ INTERRUPTED = 130
 
 @click.command("events")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, over restarts of the daemon.")
-@click.option("--after", type=click.IntRange(min=0), default=0, metavar="NUMBER", help="Only those after this one.")
+@click.option(
+    "--after",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="NUMBER",
+    help="Only those after this one; `-o json` shows the numbers.",
+)
 @common_options
 @click.pass_obj
 def command(session: Session, *, follow: bool, after: int) -> None:

@@ -23,7 +23,7 @@ NOT_FOUND = 127
 @click.command("hold")
 @click.argument("words", nargs=-1, required=True, metavar="POD [-- CMD...]")
 @click.option("--pid", type=click.IntRange(min=1), help="Hold while this process lives.")
-@click.option("--release", metavar="ID", help="Give a hold back.")
+@click.option("--release", metavar="ID", help="Give a hold back; `hold --pid` and `status POD` show its ID.")
 @common_options
 @click.pass_obj
 def command(session: Session, words: tuple[str, ...], pid: int | None, release: str | None) -> None:
@@ -36,8 +36,11 @@ def command(session: Session, words: tuple[str, ...], pid: int | None, release: 
     if sum((pid is not None, release is not None, bool(argv))) != 1:
         raise click.UsageError("say which process holds the Pod: either --pid PID or -- CMD (or --release ID)")
     if release is not None:
-        session.client.request("DELETE", f"/v1/holds/{quote(release)}")
-        click.echo(f"{pod}: hold {release} released")
+        body = session.client.request("DELETE", f"/v1/holds/{quote(release)}")
+        if session.json:
+            output.print_json(body)
+        else:
+            click.echo(f"{pod}: hold {release} released")
         return
     who = shlex.join(argv) if argv else ""
     request = {"pod": pod, "pid": pid or os.getpid(), "who": who}

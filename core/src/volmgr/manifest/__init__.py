@@ -34,6 +34,8 @@ __all__ = [
     "recall",
 ]
 
+_MAKERS = frozenset({"CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"})
+"""Kinds of which a cluster makes Pods; there is none here."""
 LIMIT = 10 << 20
 """Bytes; no manifest file is longer."""
 
@@ -186,7 +188,8 @@ def _foreign(document: Mapping[str, object]) -> str:
     kind, version = str(document["kind"]), str(document["apiVersion"])
     if GROUPS.get(kind) == _group(document):
         return ""
-    return f"a {kind} of {version} is nothing that volumes need; it is left out"
+    made = "; write its spec.template as a Pod, nobody makes Pods of it here" if kind in _MAKERS else ""
+    return f"a {kind} of {version} is nothing that volumes need; it is left out{made}"
 
 
 def _group(document: Mapping[str, object]) -> str:
