@@ -39,7 +39,9 @@ class Site:
         self._top = top
         self._modules: list[str] = []
 
-    def install(self, distribution: str, source: str, attribute: str = "", version: str = "1.0") -> str:
+    def install(
+        self, distribution: str, source: str, attribute: str = "", version: str = "1.0", group: str = GROUP
+    ) -> str:
         """Install a distribution with one module and one entry point; gives the module's name."""
         module = f"site_module_{next(self._numbers)}"
         (self._top / f"{module}.py").write_text(dedent(source), encoding="utf-8")
@@ -47,7 +49,7 @@ class Site:
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
         value = f"{module}:{attribute}" if attribute else module
-        (info / "entry_points.txt").write_text(f"[{GROUP}]\nit = {value}\n")
+        (info / "entry_points.txt").write_text(f"[{group}]\nit = {value}\n")
         self._modules.append(module)
         return module
 

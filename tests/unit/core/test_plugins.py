@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from tests.unit.core.packages import Site, site, type_source
 from volmgr.errors import PluginError, UnservedError
 from volmgr.model.pod import Pod, PodSpec
 from volmgr.plugin import Facets, Handles, ObjectMeta, VolumePlugin, VolumeSpec, Where
-from volmgr.plugins import Plugins
+from volmgr.plugins import Plugins, load
 from volmgr.volume_type import Origin
 
 ORIGIN = Origin("test", "0", "test")
@@ -97,6 +99,23 @@ def test_a_broken_package_is_named_with_its_traceback_and_the_others_work(
     assert broken(plugins)["acme-broken"].startswith(problem)
     assert "Traceback" in plugins.broken[0].traceback
     assert plugins.find("good").name == "example.com/good"
+
+
+def test_two_hundred_packages_of_others_are_not_imported_and_cost_no_150_ms(packages: Site) -> None:
+    modules = [
+        packages.install(f"other-{number}", "raise SystemExit('imported')", group="somebody.elses")
+        for number in range(200)
+    ]
+    packages.install("acme-broken", "import no_such_module_at_all", "X")
+    seconds: list[float] = []
+    for _ in range(3):
+        before = time.process_time()
+        plugins = load()
+        seconds.append(time.process_time() - before)
+        assert plugins.find("good").name == "example.com/good"
+        assert list(broken(plugins)) == ["acme-broken"]
+    assert set(modules).isdisjoint(sys.modules)
+    assert min(seconds) < 0.150
 
 
 def test_two_packages_of_one_name_are_refused_naming_both_and_so_is_a_third(packages: Site) -> None:
