@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.flow.core.probes import (
     DISK_FACETS,
     Disk,
+    EmptyDir,
     Plain,
     Script,
     claim_of,
@@ -24,11 +25,13 @@ from tests.flow.core.probes import (
 )
 from volmgr.config import Config
 from volmgr.errors import OperationError, PluginError, SpecError, TransientError, UncertainError
+from volmgr.messages import DriverAppeared
 from volmgr.model.volume import Facets, Presence
 from volmgr.operations import Verb
 from volmgr.report.why import why
 from volmgr.testing import FakeHost
 from volmgr.testing.node import TestNode, plugins_of, pod
+from volmgr.volume_type import Origin
 from volmgr_hostpath.plugin import HostPath
 
 SHARED = "example.com/disk/d1"
@@ -180,6 +183,20 @@ def test_an_object_that_changes_drops_the_back_off_of_whoever_needs_it(
     disk_script.plans.clear()
     node.put_file("password.yaml", config_map("password", is_right="yes"))
     assert node.is_mounted("web")
+
+
+def test_a_driver_that_appears_is_mounted_with_at_once(host: FakeHost, plain_script: Script) -> None:
+    waiting = Script(facets=Facets())
+    waiting.fail("mount", *[TransientError("driver is not registered", waits_for=Plain.name)] * 8)
+    node = TestNode(host, plugins_of(EmptyDir(waiting)))
+    node.sources_ready()
+    node.apply(pod("needs", {"name": "v", "emptyDir": {}}, uid="u1"))
+    node.advance(60)
+    assert waiting.count("mount") == 7
+    waiting.plans.clear()
+    node.reconciler.post(DriverAppeared(Plain(plain_script), Origin("test", "0", "test")))
+    node.settle()
+    assert node.is_mounted("needs")
 
 
 def test_another_pod_s_operation_never_drops_a_back_off(node: TestNode, disk_script: Script) -> None:
