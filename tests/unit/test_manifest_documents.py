@@ -7,6 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volmgr.manifest import parse
 from volmgr.manifest.documents import documents, plain_scalar
 
 
@@ -152,3 +153,14 @@ def test_json_and_yaml_give_the_same(data: dict[str, object]) -> None:
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     for document in documents(data):
         assert document.problem is None or document.problem.problem
+
+
+def test_a_file_of_garbage_names_its_first_hundred_errors_and_counts_the_rest() -> None:
+    parsed = parse(b"kind: Pod\n---\n" * 250, "garbage.yaml")
+    assert len(parsed.errors) == 101
+    assert str(parsed.errors[-1]) == "garbage.yaml: 150 more errors are not named; mend the first ones"
+
+
+def test_a_large_json_array_is_read_as_json() -> None:
+    parsed = parse(b"[" + b"1," * 500_000 + b"1]", "")
+    assert len(parsed.errors) == 1

@@ -52,6 +52,7 @@ SWITCH_INTERVAL = 0.0005
 
 def main(argv: list[str] | None = None) -> None:
     """Run volmgrd; ends the process."""
+    signal.signal(signal.SIGTERM, _leave)  # until there is a loop to end
     arguments = _parser().parse_args(argv)
     logs.configure(arguments.log_format, logging.DEBUG if arguments.verbose else logging.INFO)
     if arguments.check_plugins:
@@ -65,6 +66,10 @@ def main(argv: list[str] | None = None) -> None:
         log.error("%s", _text(error))  # noqa: TRY400 - a message for people, not a bug
         sys.exit(1)
     daemon.run()
+    sys.exit(0)
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
     sys.exit(0)
 
 

@@ -39,6 +39,9 @@ _MAKERS = frozenset({"CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", 
 LIMIT = 10 << 20
 """Bytes; no manifest file is longer."""
 
+ERRORS_NAMED = 100
+"""Errors of one file that are told one by one: a file of garbage must not flood the log."""
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -73,11 +76,21 @@ class _Findings:
     notes: list[str] = field(default_factory=list[str])
     broken: set[ObjectRef] = field(default_factory=set[ObjectRef])
     whole: bool = True
+    unnamed: int = 0
 
     def refuse(self, number: int, problem: Problem) -> None:
+        if len(self.errors) >= ERRORS_NAMED:
+            self.unnamed += 1
+            return
         self.errors.append(
             ManifestError(problem.problem, file=self.file, document=number, field=problem.field, remedy=problem.remedy)
         )
+
+    def parsed(self) -> Parsed:
+        if self.unnamed:
+            rest = f"{self.unnamed} more errors are not named"
+            self.errors.append(ManifestError(rest, file=self.file, remedy="mend the first ones"))
+        return Parsed(tuple(self.items), tuple(self.errors), tuple(self.notes), frozenset(self.broken), self.whole)
 
 
 def parse(data: bytes, file: str, types: SourceTypes | None = None) -> Parsed:
@@ -92,7 +105,7 @@ def parse(data: bytes, file: str, types: SourceTypes | None = None) -> Parsed:
             continue
         for path, entry in _entries(document.data):
             _take(found, document.number, path, entry)
-    return Parsed(tuple(found.items), tuple(found.errors), tuple(found.notes), frozenset(found.broken), found.whole)
+    return found.parsed()
 
 
 def prepare() -> None:

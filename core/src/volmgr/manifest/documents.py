@@ -44,7 +44,7 @@ def documents(data: bytes, *, is_json: bool = False) -> Iterator[Document]:
     except UnicodeDecodeError as error:
         yield Document(1, problem=Problem("", f"byte {error.start} is not UTF-8", "save the file as UTF-8 text"))
         return
-    if is_json or text.lstrip()[:1] == "{":
+    if is_json or text.lstrip()[:1] in {"{", "["}:
         found = list(_json_documents(text))
         if is_json or not any(document.problem for document in found):
             yield from found
