@@ -211,6 +211,20 @@ def test_check_notes_a_volume_that_no_installed_package_serves(tmp_path: Path) -
     assert "install volmgr-nfs" in result.stdout
 
 
+def test_check_finds_a_pod_that_is_twice_in_a_file() -> None:
+    other = POD.replace("name: web", "name: db, uid: u")
+    text = "---\n".join((POD, POD, other, other.replace("db", "mail")))
+    result = CliRunner().invoke(cli, ["check", "-"], input=text)
+    assert result.exit_code == 1
+    assert "-: document 2: the Pod default/web is also in document 1 of this file; remove it" in result.stderr
+    assert "-: document 4: metadata.uid: the Pod in document 3 of this file has this UID, too" in result.stderr
+
+
+def test_a_misspelt_command_is_told_which_it_resembles() -> None:
+    assert "Did you mean 'status'?" in run("stauts").stderr
+    assert "No such command 'get'." in run("get", "pods").stderr
+
+
 def test_check_notes_a_volume_that_no_container_uses(tmp_path: Path) -> None:
     path = tmp_path / "typo.yaml"
     path.write_text(POD.replace("volumeMounts", "volumeMount"))

@@ -88,12 +88,40 @@ def _checked(file: str, parsed: Parsed, plugins: Plugins) -> Checked:
     return Checked(
         file=file,
         objects=tuple(str(ref_of(item.value)) for item in parsed.items),
-        errors=tuple(
-            Problem(document=error.document, field=error.field, problem=error.problem, remedy=error.remedy)
-            for error in parsed.errors
+        errors=(
+            *(
+                Problem(document=error.document, field=error.field, problem=error.problem, remedy=error.remedy)
+                for error in parsed.errors
+            ),
+            *_twice(parsed),
         ),
         notes=(*parsed.notes, *_unserved(parsed, plugins), *_unused(parsed)),
     )
+
+
+def _twice(parsed: Parsed) -> list[Problem]:
+    """Find objects that an earlier document of the file has already, by name or by the UID of a Pod."""
+    from volmgr.model.objects import ref_of
+    from volmgr.model.pod import Pod
+
+    problems: list[Problem] = []
+    names: dict[object, int] = {}
+    uids: dict[str, int] = {}
+    for item in parsed.items:
+        ref = ref_of(item.value)
+        uid = item.value.uid if isinstance(item.value, Pod) else ""
+        if ref in names:
+            problem = f"the {ref} is also in document {names[ref]} of this file"
+            remedy = "remove it from one of them"
+            problems.append(Problem(document=item.document, field="", problem=problem, remedy=remedy))
+        elif uid in uids:
+            problem = f"the Pod in document {uids[uid]} of this file has this UID, too"
+            remedy = "give each Pod a UID of its own, or none"
+            problems.append(Problem(document=item.document, field="metadata.uid", problem=problem, remedy=remedy))
+        names.setdefault(ref, item.document)
+        if uid:
+            uids.setdefault(uid, item.document)
+    return problems
 
 
 def _unserved(parsed: Parsed, plugins: Plugins) -> list[str]:
