@@ -108,6 +108,15 @@ def mount_options(options: tuple[str, ...], *, read_only: bool) -> tuple[str, ..
     return tuple(sorted({*options, "ro"})) if read_only else options
 
 
+def make_writable(host: Host, path: Path) -> None:
+    """Repair a mount that somebody, or its own file system, made read-only; raises OperationError if it cannot be."""
+    if not host.mounts.is_mount_point(path):
+        return
+    entry = host.mounts.entry(path)
+    if entry is not None and entry.read_only:
+        host.mounts.remount(path, ("rw",))
+
+
 @contextmanager
 def uncertain_if_it_fails() -> Generator[None]:
     """Say that no failure is a clean one any more: the plugin has done its part, and the volume is there."""

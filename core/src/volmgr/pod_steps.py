@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from volmgr import blockmap
 from volmgr.actual import Facts
 from volmgr.desired import DesiredMount
-from volmgr.jobs import Job, device_target, mount_options, uncertain_if_it_fails
+from volmgr.jobs import Job, device_target, make_writable, mount_options, uncertain_if_it_fails
 from volmgr.journal import Journal, MountRecord, SpecRecord
 from volmgr.model.volume import Applies, Presence, VolumeMode
 from volmgr.plugin import Mount, Mounted, Unmount
@@ -77,7 +77,9 @@ class PodSteps:
             directory = request.device_target or device_target(job, self._host)
             device_path = answer.device_path or request.device_path
             return blockmap.map_device(self._host, device_path, directory, request.pod.uid, request.target)
-        self._make_writable(job, request)
+        was_there = job.actual is not None and request.pod.uid in job.actual.mounts
+        if was_there and not request.read_only:
+            make_writable(self._host, request.target)
         self._give_to_group(job, request, path)
         return answer.device_path
 
@@ -122,16 +124,6 @@ class PodSteps:
             cancelled=request.cancelled,
             progress=request.progress,
         )
-
-    def _make_writable(self, job: Job, request: Mount[Any]) -> None:
-        """Repair a mount that was there before and that somebody made read-only, or say that it cannot be."""
-        if job.actual is None or request.pod.uid not in job.actual.mounts:
-            return
-        if request.read_only or not self._host.mounts.is_mount_point(request.target):
-            return
-        entry = self._host.mounts.entry(request.target)
-        if entry is not None and entry.read_only:
-            self._host.mounts.remount(request.target, ("rw",))
 
     def unmount(self, job: Job, facts: Facts) -> Facts:
         uid, actual = job.operation.pod_uid, job.actual

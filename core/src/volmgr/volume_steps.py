@@ -11,7 +11,7 @@ from volmgr import blockmap
 from volmgr.actual import Facts
 from volmgr.desired import DesiredMount
 from volmgr.errors import UncertainError
-from volmgr.jobs import Job, device_target, mount_options, spec_of, uncertain_if_it_fails
+from volmgr.jobs import Job, device_target, make_writable, mount_options, spec_of, uncertain_if_it_fails
 from volmgr.journal import Journal, SpecRecord, VolumeRecord
 from volmgr.model.volume import Presence, VolumeMode
 from volmgr.plugin import Attach, Detach, Expand, MountDevice, UnmountDevice, WaitForAttach
@@ -77,7 +77,10 @@ class VolumeSteps:
         )
         answer = job.type.call("mount_device", request, self._host)
         path = answer.device_path or request.device_path
+        was_there = job.actual is not None and job.actual.device is not Presence.NO
         with uncertain_if_it_fails():
+            if was_there and spec.mode is VolumeMode.FILESYSTEM and not spec.read_only:
+                make_writable(self._host, target)
             proof = self._host.files.identity(target)
             self.record(job, device=Presence.YES, device_target=str(target), device_path=path, identity=proof)
         is_mount = proof is not None and proof.mount is not None

@@ -13,6 +13,7 @@ from tests.flow.core.probes import claim_of, storage
 from volmgr.host.interface import Host
 from volmgr.host.local import local_host
 from volmgr.model.volume import Presence
+from volmgr.report.why import why
 from volmgr.testing.loopdisk import LoopDisk
 from volmgr.testing.node import TestNode, plugins_of, pod
 from volmgr.testing.real_host import RealHosts
@@ -273,3 +274,42 @@ def test_a_pod_reads_and_writes_on_while_another_of_its_volume_comes_and_goes(ma
     node.delete("ub")
     assert machine.mounts == set()
     assert machine.loops(image) == ()
+
+
+def turn_read_only(machine: Machine) -> tuple[Path, Path]:
+    """Let there be a Pod whose file system turns read-only; gives its mount on the node and that of the Pod."""
+    node, image = machine.node, machine.image("disk.img", 64 * MIB, "ext4")
+    machine.offer(image, size="64Mi")
+    node.apply(pod("web", claim_of("data", "disk"), uid="u1"))
+    mounted = machine.host.paths.volume("u1", LoopDisk.name, "pv-disk")
+    (on_node,) = {machine.host.paths.root / path for path in machine.mounts} - {mounted}
+    subprocess.run(["mount", "-o", "remount,ro", str(on_node)], check=True)
+    return on_node, mounted
+
+
+def test_a_file_system_that_turned_read_only_is_noticed_within_ten_seconds_and_made_writable(machine: Machine) -> None:
+    on_node, mounted = turn_read_only(machine)
+    machine.node.advance(10)
+    assert machine.node.warnings() == ("its mount has turned read-only",) * 2, "on the node, and for the Pod"
+    for number, path in enumerate((on_node, mounted)):
+        (path / f"file-{number}").touch()
+    assert machine.node.is_mounted("web")
+    machine.node.advance(3600)
+    assert len(machine.node.warnings()) == 2, "once is enough"
+    machine.node.delete("u1")
+    assert machine.mounts == set()
+
+
+def test_a_file_system_that_stays_read_only_is_named_until_it_is_not(machine: Machine) -> None:
+    on_node, mounted = turn_read_only(machine)
+    (device,) = machine.loops(machine.top / "disk.img")
+    subprocess.run(["blockdev", "--setro", str(device)], check=True)
+    machine.node.advance(60)
+    assert not machine.node.is_mounted("web")
+    assert f"remount {on_node} with rw" in why(machine.node.world, "web")[0].text
+    subprocess.run(["blockdev", "--setrw", str(device)], check=True)
+    machine.node.advance(122)
+    assert machine.node.is_mounted("web")
+    (mounted / "file").touch()
+    machine.node.delete("u1")
+    assert machine.mounts == set()
