@@ -24,6 +24,7 @@ from volmgr.report.events import EventLog
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.world import Hold, World
 from volmgr.sources.registry import Registry
+from volmgr.testing.fault_host import FaultHost, Killed
 from volmgr.volume_type import Origin
 from volmgr.waiters import Waiter
 
@@ -186,7 +187,10 @@ class TestNode:
         if not self._chores:
             return False
         chore = self._chores.pop(self.choose(len(self._chores)))
-        self.reconciler.post(chore())
+        message = chore()
+        if isinstance(self.host, FaultHost) and self.host.dead:
+            raise Killed  # whoever caught it on the way was killed, too
+        self.reconciler.post(message)
         return True
 
     def settle(self) -> None:
