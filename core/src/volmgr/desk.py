@@ -66,6 +66,7 @@ class Desk:
         self, world: World, host: Host, config: Config, outside: Outside, post: Callable[[Message], None]
     ) -> None:
         self.world = world
+        world.keeps_finished = config.keep_terminated_pod_volumes
         self.host = host
         self.config = config
         self.outside = outside

@@ -68,7 +68,7 @@ class Tenancy:
             leaving=entry.leaving or self._world.draining,
             held=bool(entry.holds),
             sources_ready=self._world.sources_ready,
-            keep_finished=self._desk.config.keep_terminated_pod_volumes,
+            keep_finished=self._world.keeps_finished,
         )
 
     def populate(self, uid: str) -> None:

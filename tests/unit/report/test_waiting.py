@@ -1,4 +1,7 @@
+from dataclasses import replace
+
 from tests.unit.report.worlds import add_pod, empty_world, fail, make_pod, mounted, run, unique, want
+from volmgr.model.pod import PodStatus
 from volmgr.model.volume import Facets, Presence
 from volmgr.operations import Verb
 from volmgr.report.waiting import is_mounted, is_unmounted
@@ -75,6 +78,14 @@ def test_no_pod_is_mounted_on_a_node_that_is_drained() -> None:
     add_pod(world, make_pod("web"))
     world.draining = True
     assert not is_mounted(world, "web")
+
+
+def test_a_finished_pod_is_mounted_only_where_such_pods_keep_their_volumes() -> None:
+    world = empty_world()
+    add_pod(world, replace(make_pod("web"), status=PodStatus(phase="Succeeded")))
+    assert not is_mounted(world, "web")
+    world.keeps_finished = True
+    assert is_mounted(world, "web")
 
 
 def test_a_mount_that_still_runs_may_appear_so_its_pod_is_not_unmounted() -> None:

@@ -29,7 +29,8 @@ def is_mounted(world: World, selector: str) -> bool:
 
 def leaves(world: World, entry: PodEntry) -> bool:
     """Say whether a Pod is on its way out, or done, or its node is drained."""
-    return world.draining or entry.leaving or bool(entry.pod.metadata.deletion_timestamp) or entry.pod.is_finished
+    done = entry.pod.is_finished and not world.keeps_finished
+    return world.draining or entry.leaving or bool(entry.pod.metadata.deletion_timestamp) or done
 
 
 def is_unmounted(world: World, selector: str) -> bool:

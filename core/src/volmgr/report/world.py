@@ -126,6 +126,8 @@ class World:
     awaits_node_status: bool = False
     """A controller attaches, and what it has attached was not read yet."""
     draining: bool = False
+    keeps_finished: bool = False
+    """Pods that have finished keep their volumes."""
     clock: float = 0.0
     """Unix time in seconds at which the reconciler last woke up."""
     monotonic: float = 0.0
