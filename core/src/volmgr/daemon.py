@@ -126,6 +126,10 @@ class Daemon:
         except FileExistsError:
             message = f"the root directory {root_dir} is no directory; move it away, or name another with --root-dir"
             raise OperationError(message) from None
+        try:
+            os.path.realpath(root_dir).encode()
+        except UnicodeEncodeError:
+            raise OperationError(f"the root directory {os.fsencode(root_dir)!r} is no UTF-8; rename it") from None
         self.host = local_host(root_dir)
         self.lock = inherited.lock if inherited else root.lock(self.host)
         self.listener = socket.socket(fileno=inherited.socket) if inherited else listen(arguments.socket)

@@ -463,3 +463,14 @@ def test_states_are_passed_on_in_order(bench: Bench) -> None:
     bench.offer("a", pod())
     bench.registry.state("dir", ready=True)
     assert bench.short() == ["+default/web@a", "dir True"]
+
+
+def test_a_pod_that_is_brought_back_while_another_leaves_stays_present(bench: Bench) -> None:
+    bench.offer("c", pod("db", uid="u1", volume="b"))
+    bench.offer("c", pod(uid="u2"), pod("db", uid="u1"))
+    bench.offer("a", pod("db", uid="u1"), pod("db", uid="u2"))
+    bench.take()
+    bench.offer("c")
+    assert "+default/db@a" in bench.short()
+    assert bench.record("u1")["standing"] == "present"
+    assert bench.record("u2")["standing"] == "leaving"

@@ -125,7 +125,8 @@ class Pods:
                 offers.append(self._offers[place][uid])  # a missing file gains nothing
         try:
             if held is not None and held.standing is Standing.PRESENT:
-                held = self._keep(held, offers)
+                self._keep(held, offers)
+                held = self._accepted.get(uid)  # deciding over who waited for its name may have decided this one, too
             if held is not None and held.standing is Standing.LEAVING:
                 self._bring_back(held, offers)
             elif held is None and offers:
@@ -137,7 +138,7 @@ class Pods:
         else:
             self.unrecorded.pop(uid, None)
 
-    def _keep(self, held: Accepted, offers: list[PodOffer]) -> Accepted:
+    def _keep(self, held: Accepted, offers: list[PodOffer]) -> None:
         """Decide over a present Pod: its own place has it still, another takes over, or it leaves."""
         place, pod = held.offer.place, held.offer.pod
         own = next((offer for offer in offers if offer.place == place), None)
@@ -147,7 +148,8 @@ class Pods:
             if heir is not None:
                 held = self._update(held, heir)
             elif own is None:
-                return self._leave(held)
+                self._leave(held)
+                return
         elif (refusal := rules.change_refused(own, pod)) is not None:
             self._refuse(own, refusal)
         else:
@@ -155,7 +157,6 @@ class Pods:
         for offer in others:
             if offer.place != held.offer.place:
                 self._refuse(offer, rules.in_two_places(offer, held.offer))
-        return held
 
     def _update(self, held: Accepted, offer: PodOffer) -> Accepted:
         accepted = replace(held, offer=offer)
@@ -167,14 +168,13 @@ class Pods:
             self._emit(PodAccepted(offer.pod, offer.place.source, offer.place.origin))
         return accepted
 
-    def _leave(self, held: Accepted) -> Accepted:
+    def _leave(self, held: Accepted) -> None:
         accepted = replace(held, standing=Standing.LEAVING)
         self._record(accepted)
         self._emit(PodLeft(held.offer.pod.uid))
         for uid in sorted(self._uids.get(held.offer.pod.key, ())):
             if uid != held.offer.pod.uid and uid in self._places:
                 self.decide(uid)  # it waited for the name
-        return accepted
 
     def _bring_back(self, held: Accepted, offers: list[PodOffer]) -> None:
         """Decide over a leaving Pod: one of its name brings it back, another waits until it is forgotten.
