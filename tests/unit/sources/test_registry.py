@@ -474,3 +474,13 @@ def test_a_pod_that_is_brought_back_while_another_leaves_stays_present(bench: Be
     assert "+default/db@a" in bench.short()
     assert bench.record("u1")["standing"] == "present"
     assert bench.record("u2")["standing"] == "leaving"
+
+
+def test_a_replacement_of_long_ago_is_recorded_anew_when_it_returns(bench: Bench) -> None:
+    bench.registry.apply(item(pod(uid="first")))
+    bench.registry.apply(item(pod(uid="second")))
+    bench.registry.delete("second")
+    assert bench.registry.forget("first")
+    assert bench.registry.forget("second")
+    bench.registry.apply(item(pod(uid="second")))
+    assert bench.record("second")["standing"] == "present"

@@ -212,7 +212,8 @@ class Pods:
         if taken is not None:
             self._refuse(first, rules.name_taken(first, taken.offer))
             return
-        if self._recorded_ahead == first:
+        ahead, self._recorded_ahead = self._recorded_ahead, None
+        if ahead == first:
             self._stand(Accepted(first))
         else:
             self._record(Accepted(first))
