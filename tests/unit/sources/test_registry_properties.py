@@ -63,6 +63,8 @@ class Places(RuleBasedStateMachine):
 
     @rule(file=FILES)
     def miss(self, file: str) -> None:
+        self.bench.registry.retry()  # what left while the disk was full is told now, whatever is missing
+        self.hear()
         before = {uid for uid, known in self.world.items() if not known.leaving}
         self.bench.registry.absent("dir", file)
         self.hear()
