@@ -6,6 +6,7 @@ What was done is verified by statx, never by reading the table again; the table 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import stat
 from collections.abc import Generator, Sequence
@@ -25,6 +26,8 @@ _STACKED = 128  # a bound for what may be stacked on one path
 _PASSES = 16  # how often mounts that hide others are looked through
 _DEAD = (errno.ENOTCONN, errno.ESTALE)  # nothing but a new mount helps against these
 _MISSING = syscalls.Statx(mode=0, device=0, inode=0, mount=0, mount_root=False)
+
+_log = logging.getLogger(__name__)
 
 
 class KernelMounts:
@@ -163,6 +166,9 @@ class KernelMounts:
                 return
         for _ in range(_PASSES):
             entries = self.below(path)
+            for entry in entries:
+                if entry.target != path:
+                    _log.warning("unmounting %s (%s), mounted by somebody below %s", entry.target, entry.source, path)
             taken = [self._unmount_top(entry.target, entry.fstype) for entry in entries]
             if all(taken):
                 return
