@@ -130,13 +130,16 @@ def test_a_client_that_reaches_nobody_says_so(tmp_path: Path) -> None:
         Client(str(tmp_path / "s")).get("/")
 
 
-def test_a_socket_that_may_not_be_used_is_not_a_daemon_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_socket: object, _address: str) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("volmgr.cli.client.socket.socket.connect", refuse)
-    with pytest.raises(Unreachable, match="run volmgr as root"):
-        Client("/run/s").get("/")
+@pytest.mark.root
+def test_a_socket_that_may_not_be_used_is_not_a_daemon_that_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir(mode=0o700)
+    client = Client(str(tmp_path / "private" / "s"))
+    os.seteuid(65534)  # nobody: root may use every socket
+    try:
+        with pytest.raises(Unreachable, match="run volmgr as root"):
+            client.get("/")
+    finally:
+        os.seteuid(0)
 
 
 def test_a_selector_is_one_part_of_a_path() -> None:
