@@ -4,7 +4,7 @@ import json
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from volmgr.manifest import parse
@@ -127,7 +127,12 @@ def test_bad_json_is_refused(data: bytes, problem: str) -> None:
     assert problem in refused(data, is_json=True)
 
 
-@given(st.text(max_size=30).filter(lambda text: text == text.strip() and text.isprintable()))
+@given(
+    st.text(max_size=30).filter(lambda text: text == text.strip() and text.isprintable())
+    | st.text("+-.0127_abefox", max_size=8)
+)
+@example("._")
+@example("0_")
 def test_plain_scalars_agree_with_pyyaml_but_for_dates_and_base_60(text: str) -> None:
     value = plain_scalar(text)
     if isinstance(value, str):

@@ -246,7 +246,7 @@ _WORDS: dict[Hashable, bool | None] = {
 }
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]{0,30})", re.ASCII)
 _OTHER_BASE = re.compile(r"[-+]?0(b[01_]{1,99}|o?[0-7_]{1,40}|x[0-9a-fA-F_]{1,40})", re.ASCII)
-_FLOAT = re.compile(r"[-+]?([0-9][0-9_]{0,40}(\.[0-9_]{0,40})?|\.[0-9_]{1,40})([eE][-+]?[0-9]{1,3})?", re.ASCII)
+_FLOAT = re.compile(r"[-+]?([0-9][0-9_]{0,40}(\.[0-9_]{0,40})?|\.[0-9][0-9_]{0,40})([eE][-+]?[0-9]{1,3})?", re.ASCII)
 
 
 def plain_scalar(text: str) -> str | int | float | bool | None:
@@ -259,7 +259,7 @@ def plain_scalar(text: str) -> str | int | float | bool | None:
     if _DECIMAL.fullmatch(text):
         return int(digits)
     if _OTHER_BASE.fullmatch(text) and digits[-1] not in "box":
-        return int(digits, {"b": 2, "x": 16}.get(digits.lstrip("+-")[1], 8))
+        return int(digits, {"b": 2, "x": 16}.get(digits.lstrip("+-")[1:2], 8))
     if _FLOAT.fullmatch(text) and not math.isinf(number := float(digits)):
         return number
     return text
