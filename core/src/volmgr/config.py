@@ -78,6 +78,10 @@ class Config:
         default_factory=dict[str, tuple[str, ...]], metadata={"name": "mount_options"}
     )
     """Further mount options of volumes declared in Pods, by volume type: `kubernetes.io/empty-dir: [nosuid]`."""
+    plugins: Mapping[str, Mapping[str, object]] = field(
+        default_factory=dict[str, Mapping[str, object]], metadata={"name": "plugins"}
+    )
+    """Settings of volume types, by the names that `volmgr plugins` lists; each package's README says which it has."""
     keep_terminated_pod_volumes: bool = _switch("keep_terminated_pod_volumes", default=False)
     """Keep the volumes of Pods that have finished; kubelet's old flag of that name."""
     controller_attach: bool = _switch("controller_attach", default=False)
@@ -116,13 +120,14 @@ def load_config(path: Path) -> Config:
     if len(found) > 1:
         raise ManifestError("has more than one document", file=str(path), remedy="keep one")
     if (problem := found[0].problem) is not None:
-        raise _refused(path, problem)
+        raise refused(path, problem)
     try:
         return load(Config, found[0].data, unknown=Unknown.REFUSE)
     except SchemaError as error:
-        raise _refused(path, error.problems[0]) from None
+        raise refused(path, error.problems[0]) from None
 
 
-def _refused(path: Path, problem: Problem) -> ManifestError:
+def refused(path: Path, problem: Problem) -> ManifestError:
+    """Give the error for one wrong option of a configuration file."""
     remedy = problem.remedy or _REMEDY
     return ManifestError(problem.problem, file=str(path), field=problem.field, remedy=remedy)

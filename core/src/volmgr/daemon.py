@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from volmgr import ROOT, SOCKET, __version__, logs, records, reload, root
 from volmgr.admission import Admission
-from volmgr.config import Config, load_config
+from volmgr.config import Config, load_config, refused
 from volmgr.desk import Outside
 from volmgr.errors import OperationError, VolmgrError
 from volmgr.holds import Holds
@@ -27,7 +27,9 @@ from volmgr.host.watch import MountWatch
 from volmgr.loop import Loop
 from volmgr.messages import Ask, DriverAppeared, DriverVanished, HoldGone, HoldTaken, Message, Reconstructed
 from volmgr.model.meta import ObjectRef
+from volmgr.model.schema import SchemaError
 from volmgr.plugin import VolumePlugin
+from volmgr.plugins import Plugins, read_settings
 from volmgr.plugins import load as load_plugins
 from volmgr.reconciler import Reconciler
 from volmgr.reconstruct import reconstruct
@@ -136,9 +138,11 @@ class Daemon:
         self.listener.settimeout(0)
         self.loop = Loop()
         self.workers = Workers[Message](self._deliver, self.config.workers)
+        plugins = load_plugins()
+        self.host = self.host.with_settings(*_settings(arguments, plugins, self.config))
         self.world = World(
             paths=self.host.paths,
-            plugins=load_plugins(),
+            plugins=plugins,
             events=EventLog(time.time, self.config.events_kept),
             admission=Admission(self.config),
         )
@@ -328,6 +332,13 @@ class Daemon:
 def _config(arguments: argparse.Namespace) -> Config:
     config = load_config(arguments.config) if arguments.config else Config()
     return config.with_node_name(arguments.node_name) if arguments.node_name else config
+
+
+def _settings(arguments: argparse.Namespace, plugins: Plugins, config: Config) -> tuple[object, ...]:
+    try:
+        return read_settings(plugins, config.plugins)
+    except SchemaError as error:
+        raise refused(arguments.config, error.problems[0]) from None
 
 
 def _notify(state: str) -> None:

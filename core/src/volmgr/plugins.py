@@ -20,6 +20,8 @@ from stevedore.extension import Extension, ExtensionManager
 
 from volmgr import hookspecs
 from volmgr.errors import PluginError, UnservedError
+from volmgr.model.schema import Problem, SchemaError
+from volmgr.model.schema import load as load_schema
 from volmgr.plugin import API_VERSION, VolumePlugin, Where
 from volmgr.volume_type import HOOKS, HookManager, Origin, VolumeType
 
@@ -252,6 +254,31 @@ class Plugins:
     def known(self, field: str) -> bool:
         """Say whether some installed type serves a field."""
         return field in self.fields()
+
+
+def read_settings(plugins: Plugins, given: Mapping[str, Mapping[str, object]]) -> tuple[object, ...]:
+    """Read what the configuration says of each type into the type's dataclass; raises SchemaError.
+
+    What belongs to no installed type is logged and ignored: packages come and go.
+    """
+    settings: list[object] = []
+    problems: list[Problem] = []
+    for name, values in given.items():
+        volume_type = plugins.types.get(name)
+        if volume_type is None:
+            log.warning("the configuration has settings for %s, which no installed package serves", name)
+            continue
+        cls = volume_type.plugin.settings
+        if cls is None:
+            problems.append(Problem(f"plugins.{name}", "this volume type has no settings", "remove them"))
+            continue
+        try:
+            settings.append(load_schema(cls, values, path=f"plugins.{name}"))
+        except SchemaError as error:
+            problems += error.problems
+    if problems:
+        raise SchemaError(problems)
+    return tuple(settings)
 
 
 def load(points: Iterable[importlib.metadata.EntryPoint] | None = None) -> Plugins:

@@ -16,7 +16,6 @@ import pluggy
 from volmgr import hookspecs
 from volmgr.errors import OperationError, PluginError, SpecError, TransientError, UncertainError, VolmgrError
 from volmgr.plugin import (
-    OPERATIONS,
     Attached,
     Detached,
     DeviceMounted,
@@ -30,6 +29,7 @@ from volmgr.plugin import (
     Unmounted,
     VolumePlugin,
 )
+from volmgr.volume_plugin import OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping

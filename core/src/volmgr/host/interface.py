@@ -7,11 +7,16 @@ a missing thing that was to be removed is success.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import Protocol, Self, TypeVar, cast
 
+from volmgr.errors import SpecError
 from volmgr.host.paths import Paths
+from volmgr.model.pod import Pod
+
+T = TypeVar("T")
 
 HELPER_DEADLINE = 120.0
 """Seconds that an executed helper may take when its caller says nothing; as long as an operation, by default."""
@@ -294,6 +299,38 @@ class Ownership(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A service account token, and when it ends (seconds of Unix time)."""
+
+    value: str = field(repr=False)
+    expires_at: float
+
+
+class Tokens(Protocol):
+    """Who issues service account tokens: a key of our own, or an API server."""
+
+    def issue(self, pod: Pod, *, audience: str, expiration_seconds: int) -> Token:
+        """Give a token of the Pod's service account, bound to the Pod.
+
+        Raises SpecError when nobody issues tokens here, OperationError when the issuer failed.
+        """
+        ...
+
+
+class NoTokens:
+    """Issues nothing, and says what to configure."""
+
+    def issue(self, pod: Pod, *, audience: str, expiration_seconds: int) -> Token:
+        """Refuse."""
+        del audience, expiration_seconds
+        message = (
+            f"pod {pod.key} asks for a service account token, and nobody issues any here;"
+            " set token_issuer in the configuration"
+        )
+        raise SpecError(message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """What the running kernel and machine can do; read once."""
 
@@ -316,3 +353,14 @@ class Host:
     ownership: Ownership
     kernel: Kernel
     clock: Callable[[], float] = field(repr=False)
+    tokens: Tokens = field(default_factory=NoTokens)
+    settings: Mapping[type, object] = field(default_factory=lambda: MappingProxyType({}))
+    """What the configuration says, by the dataclass that it was read into."""
+
+    def settings_of(self, cls: type[T]) -> T:
+        """Give what the configuration says for one dataclass; its defaults where it says nothing."""
+        return cast("T", self.settings[cls]) if cls in self.settings else cls()
+
+    def with_settings(self, *settings: object) -> Self:
+        """Give this host with other settings."""
+        return replace(self, settings=MappingProxyType({type(one): one for one in settings}))

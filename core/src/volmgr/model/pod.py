@@ -75,6 +75,67 @@ class PodSecurityContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FieldRef:
+    """A field of the Pod itself, such as `metadata.name`."""
+
+    field_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceFieldRef:
+    """A limit or request of a container, such as `limits.cpu`, in units of `divisor` (absent or 0: one)."""
+
+    resource: str
+    container_name: str = ""
+    divisor: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRef:
+    """One key of a ConfigMap or Secret in the Pod's namespace."""
+
+    key: str
+    name: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvVarSource:
+    """Where an environment variable's value comes from: exactly one of them."""
+
+    field_ref: FieldRef | None = None
+    resource_field_ref: ResourceFieldRef | None = None
+    config_map_key_ref: KeyRef | None = None
+    secret_key_ref: KeyRef | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvVar:
+    """One environment variable of a container."""
+
+    name: str
+    value: str = ""
+    value_from: EnvVarSource | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalRef:
+    """An object in the Pod's namespace, by name."""
+
+    name: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvFromSource:
+    """All keys of a ConfigMap or Secret as environment variables."""
+
+    prefix: str = ""
+    config_map_ref: LocalRef | None = None
+    secret_ref: LocalRef | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
     """One container; `restart_policy` of `Always` makes an init container a sidecar."""
 
@@ -85,6 +146,8 @@ class Container:
     volume_devices: tuple[VolumeDevice, ...] = field(default=(), metadata={"strict": True})
     resources: ResourceRequirements = field(default_factory=ResourceRequirements)
     security_context: SecurityContext = field(default_factory=SecurityContext)
+    env: tuple[EnvVar, ...] = field(default=(), repr=False)
+    env_from: tuple[EnvFromSource, ...] = ()
 
     @property
     def is_sidecar(self) -> bool:
@@ -114,6 +177,7 @@ class PodSpec:
     overhead: Mapping[str, Quantity] = field(default_factory=lambda: _NO_QUANTITIES)
     node_name: str = ""
     service_account_name: str = "default"
+    image_pull_secrets: tuple[LocalRef, ...] = ()
     restart_policy: str = "Always"
     host_users: bool = True
 

@@ -8,6 +8,19 @@ from volmgr.testing.disks import Disk, Node
 from volmgr.testing.fake_host import FakeHost
 from volmgr.testing.fault_host import Call, Fault, FaultHost, Killed, When
 from volmgr.testing.machine import Machine
-from volmgr.testing.volume import Volume, pod
+from volmgr.testing.volume import Sample, Volume, pod
 
-__all__ = ["Call", "Disk", "FakeHost", "Fault", "FaultHost", "Killed", "Machine", "Node", "Volume", "When", "pod"]
+__all__ = [
+    "Call",
+    "Disk",
+    "FakeHost",
+    "Fault",
+    "FaultHost",
+    "Killed",
+    "Machine",
+    "Node",
+    "Sample",
+    "Volume",
+    "When",
+    "pod",
+]

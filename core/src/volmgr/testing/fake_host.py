@@ -6,8 +6,10 @@ Its services keep the promises of `volmgr.host.interface`; the contract suite ho
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 from volmgr.host.interface import Host, Kernel, MountEntry
 from volmgr.host.paths import Paths
@@ -36,6 +38,7 @@ class FakeHost(Host):
         huge_page_sizes: tuple[int, ...] = (2 << 20, 1 << 30),
         user_namespace: bool = False,
         umask: int = 0o022,
+        settings: Iterable[object] = (),
     ) -> None:
         self.machine = Machine(huge_page_sizes=huge_page_sizes, memory=memory, umask=umask)
         self.busy: dict[Path, tuple[str, ...]] = {}
@@ -62,6 +65,7 @@ class FakeHost(Host):
                 user_namespace=user_namespace,
             ),
             clock=lambda: self.now,
+            settings={type(one): one for one in settings},
         )
         for directory, mode in _SYSTEM:
             self.mkdir(directory, mode)
@@ -74,6 +78,11 @@ class FakeHost(Host):
 
     def __eq__(self, other: object) -> bool:
         return self is other
+
+    def with_settings(self, *settings: object) -> Self:
+        """Change the settings of this very host, which is no copy: it has a machine."""
+        self.settings: Mapping[type, object] = {type(one): one for one in settings}
+        return self
 
     # The weather
 

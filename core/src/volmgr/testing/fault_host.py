@@ -80,7 +80,14 @@ class FaultHost(Host):
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
         wrapped = {name: _Wrapped(self, name, getattr(inner, name)) for name in _SERVICES}
-        super().__init__(paths=inner.paths, kernel=inner.kernel, clock=inner.clock, **wrapped)  # type: ignore[arg-type]
+        super().__init__(
+            paths=inner.paths,
+            kernel=inner.kernel,
+            clock=inner.clock,
+            tokens=inner.tokens,
+            settings=inner.settings,
+            **wrapped,  # type: ignore[arg-type]
+        )
 
     def __setattr__(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)

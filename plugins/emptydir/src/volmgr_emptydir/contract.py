@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from volmgr.plugin import ObjectMeta, Pod, PodSpec, Quantity, ResourceRequirements
+from volmgr.testing import Sample
 from volmgr_emptydir.plugin import EmptyDirSource
 
 
@@ -15,7 +16,7 @@ def samples(top: Path) -> Iterator[object]:
     yield EmptyDirSource()
     yield EmptyDirSource(medium="Memory", size_limit=Quantity.parse("4Mi"))
     huge = ResourceRequirements(requests={"hugepages-2Mi": Quantity.parse("2Mi")})
-    yield (
-        EmptyDirSource(medium="HugePages"),
-        Pod(metadata=ObjectMeta(name="huge", uid="uid-huge"), spec=PodSpec(resources=huge)),
+    yield Sample(
+        source=EmptyDirSource(medium="HugePages"),
+        pod=Pod(metadata=ObjectMeta(name="huge", uid="uid-huge"), spec=PodSpec(resources=huge)),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from volmgr.host.interface import Host
-from volmgr.testing.contract.subject import NoSubjectError, Samples, Subject, find_plugin, find_samples, split
+from volmgr.testing.contract.subject import NoSubjectError, Samples, Subject, find_plugin, find_samples, sample_of
 from volmgr.testing.fake_host import FakeHost
 from volmgr.testing.real_host import RealHosts
 
@@ -26,7 +26,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.UsageError(message)
     try:
         samples = find_samples(find_plugin(key))
-        names = [str(split(sample)[0]) for sample in samples(Path("TOP"))]
+        names = [str(sample_of(sample).source) for sample in samples(Path("TOP"))]
     except NoSubjectError as error:
         raise pytest.UsageError(str(error)) from error
     metafunc.parametrize("sample", [(key, index) for index in range(len(names))], ids=names)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from volmgr.host.interface import Host
-from volmgr.plugin import Mounted, Pod, VolumePlugin
+from volmgr.plugin import Mounted, VolumePlugin
 from volmgr.testing.fake_host import FakeHost
-from volmgr.testing.volume import Volume, pod
+from volmgr.testing.volume import Sample, Volume
 
 MOUNT = " (mount)"
 """Ends the names of mounts in a state."""
@@ -91,16 +91,15 @@ class Subject:
     def stage(self) -> Stage:
         """Begin anew: a fresh host and a fresh object of the type."""
         host, top = self.machine()
-        source, owner = split(list(self.samples(top))[self.index])
-        return Stage(host, top, Volume(self.plugin(), source, owner))
+        sample = sample_of(list(self.samples(top))[self.index])
+        host = host.with_settings(*sample.settings)
+        sample.arrange(host)
+        return Stage(host, top, Volume.of(self.plugin(), sample))
 
 
-def split(sample: object) -> tuple[object, Pod]:
-    """Give source and Pod of a sample."""
-    if isinstance(sample, tuple):
-        source, owner = cast("tuple[object, Pod]", sample)
-        return source, owner
-    return sample, pod()
+def sample_of(given: object) -> Sample:
+    """Give a sample: `given` itself, or a source without more."""
+    return given if isinstance(given, Sample) else Sample(source=given)
 
 
 def snapshot(host: Host, top: Path) -> dict[Path, str]:

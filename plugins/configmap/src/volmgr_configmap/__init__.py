@@ -1,0 +1,1 @@
+"""The configMap volume type."""

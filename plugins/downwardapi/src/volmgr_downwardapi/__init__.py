@@ -1,0 +1,1 @@
+"""The downwardAPI volume type."""

@@ -1,0 +1,1 @@
+"""The gitRepo volume type."""

@@ -1,0 +1,1 @@
+"""The projected volume type."""

@@ -1,0 +1,1 @@
+"""The secret volume type."""
