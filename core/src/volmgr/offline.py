@@ -35,6 +35,7 @@ _CHANGES = frozenset(
         "ensure_file",
         "write",
         "ensure_symlink",
+        "make_tree",
         "rename",
         "remove_file",
         "remove_directory",

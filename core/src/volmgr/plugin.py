@@ -19,6 +19,7 @@ from volmgr.errors import (
     TransientError,
     UncertainError,
 )
+from volmgr.host.empty_dirs import PodDirectory
 from volmgr.host.interface import FileInfo, FileSystem, Host, Identity, MountEntry
 from volmgr.model.meta import ObjectMeta, ObjectRef
 from volmgr.model.objects import (
@@ -31,7 +32,7 @@ from volmgr.model.objects import (
     ServiceAccount,
     StorageClass,
 )
-from volmgr.model.payload import KeyToPath, Payload, PayloadFile
+from volmgr.model.payload import KeyToPath, Payload, PayloadFile, files_of, mode_of
 from volmgr.model.pod import Container, Pod, PodSpec, ResourceRequirements
 from volmgr.model.quantity import Quantity
 from volmgr.model.volume import Applies, Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
@@ -123,6 +124,7 @@ __all__ = [
     "PersistentVolumeClaim",
     "PluginError",
     "Pod",
+    "PodDirectory",
     "PodSpec",
     "Quantity",
     "Reconstructed",
@@ -143,7 +145,9 @@ __all__ = [
     "VolumeSpec",
     "WaitForAttach",
     "Where",
+    "files_of",
     "hookimpl",
+    "mode_of",
 ]
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
+from volmgr.host.empty_dirs import Usage
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object
 from volmgr.model.pod import Pod
@@ -193,10 +194,15 @@ class DeviceUnmounted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mounted:
-    """The volume is ready for the Pod; `path` is where, if not at the request's target; `device_path` for BLOCK."""
+    """The volume is ready for the Pod; `path` is where, if not at the request's target; `device_path` for BLOCK.
+
+    `due_at` is when it is to be mounted again (seconds of Unix time: a token in it ends); None: as the class's
+    `refresh_at` says.
+    """
 
     path: Path | None = None
     device_path: str = ""
+    due_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +223,8 @@ class Reconstructed(Generic[S]):
 
     spec: VolumeSpec[S]
     device_path: str = ""
+    selinux_label: str = ""
+    """What its device is mounted with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,3 +237,15 @@ class Measured:
     inodes: int = 0
     inodes_free: int = 0
     inodes_used: int = 0
+
+    @classmethod
+    def of(cls, usage: Usage) -> Self:
+        """Give what the host says that a directory uses."""
+        return cls(
+            capacity=usage.capacity,
+            available=usage.available,
+            used=usage.used,
+            inodes=usage.inodes,
+            inodes_free=usage.inodes_free,
+            inodes_used=usage.inodes_used,
+        )

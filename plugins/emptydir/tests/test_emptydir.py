@@ -19,7 +19,7 @@ from volmgr.plugin import (
     UncertainError,
 )
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed, Volume, pod
-from volmgr_emptydir.plugin import EmptyDir, EmptyDirSource, mounted_page_size
+from volmgr_emptydir.plugin import EmptyDir, EmptyDirSource
 
 MIB = 1 << 20
 ROOT = Path("/var/lib/volmgr")
@@ -291,17 +291,6 @@ def test_mounted_huge_pages_of_another_size_are_refused() -> None:
     assert str(caught.value) == (
         f"pod default/web: mounted dir {TARGET} pagesize(2Mi) and requested medium size(1Gi) differ"
     )
-
-
-@pytest.mark.parametrize("option", ["pagesize=2M", "pagesize=2Mi", "pagesize=2048K"])
-def test_the_page_size_of_a_mount_is_read_as_the_kernel_means_it(option: str) -> None:
-    assert mounted_page_size(("rw", option)) == 2 * MIB
-
-
-@pytest.mark.parametrize("options", [(), ("rw", "relatime"), ("pagesize=",), ("pagesize=two",)])
-def test_a_mount_that_says_no_page_size_is_an_error(options: tuple[str, ...]) -> None:
-    with pytest.raises(OperationError, match="is not determined"):
-        mounted_page_size(options)
 
 
 # Groups

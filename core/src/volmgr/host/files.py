@@ -6,16 +6,17 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from volmgr.errors import OperationError
-from volmgr.host import removal, syscalls
+from volmgr.host import removal, syscalls, trees
 from volmgr.host.interface import FileInfo, Identity
 from volmgr.host.opening import Opener, is_missing, raise_unless_gone, read, remedy, sync, write_new
 from volmgr.host.paths import Paths
 from volmgr.host.trash import Trash
+from volmgr.model.payload import Payload
 
 _KINDS = {
     stat.S_IFDIR: "directory",
@@ -157,6 +158,44 @@ class LocalFiles:
             if error.errno != errno.EINVAL:
                 raise_unless_gone(f"read the link {path}", error)
             return None
+
+    def links(self, path: Path) -> Mapping[str, str | None]:
+        """Give the names in a directory, each with what it links to; missing is empty."""
+        attempt = f"list {path}"
+        try:
+            descriptor = self._opener.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise_unless_gone(attempt, error)
+            return {}
+        try:
+            return trees.links(descriptor)
+        except OSError as error:
+            raise syscalls.failed(attempt, error) from error
+        finally:
+            os.close(descriptor)
+
+    def make_tree(self, path: Path, files: Payload) -> None:
+        """Make a new directory of new files, each with exactly its mode and owner."""
+        attempt = f"write {path}"
+        with self._opener.parent(path, attempt) as directory:
+            try:
+                trees.make(path.name, directory, files)
+            except OSError as error:
+                raise syscalls.failed(attempt, error, remedy(error)) from error
+
+    def has_tree(self, path: Path, files: Payload) -> bool:
+        """Say whether a directory holds exactly these files, with their content, modes and owners."""
+        try:
+            descriptor = self._opener.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise_unless_gone(f"read {path}", error)
+            return False
+        try:
+            return trees.matches(descriptor, files)
+        except OSError as error:
+            raise syscalls.failed(f"read {path}", error) from error
+        finally:
+            os.close(descriptor)
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename within one file system."""

@@ -13,8 +13,14 @@ from types import MappingProxyType
 from typing import Protocol, Self, TypeVar, cast
 
 from volmgr.errors import SpecError
+from volmgr.host.atomic import AtomicWriter
+from volmgr.host.empty_dirs import EmptyDirs
+from volmgr.host.filesystems import FileSystems
 from volmgr.host.paths import Paths
+from volmgr.model.objects import ServiceAccount
+from volmgr.model.payload import Payload
 from volmgr.model.pod import Pod
+from volmgr.model.tokens import Token
 
 T = TypeVar("T")
 
@@ -106,11 +112,19 @@ class Mounts(Protocol):
         ...
 
     def ensure_mounted(
-        self, target: Path, fstype: str, *, source: str = "", options: Sequence[str] = (), deadline: float | None = None
+        self,
+        target: Path,
+        fstype: str,
+        *,
+        source: str = "",
+        options: Sequence[str] = (),
+        sensitive: Sequence[str] = (),
+        deadline: float | None = None,
     ) -> None:
         """Mount a file system on `target` unless something is mounted there; `options` as in mount(8).
 
-        `deadline` is in seconds from now. Raises OperationError; UncertainError when the deadline passed.
+        `sensitive` are further options, which no message, log or command line shows. `deadline` is in seconds from
+        now. Raises OperationError; UncertainError when the deadline passed.
         """
         ...
 
@@ -175,6 +189,24 @@ class Files(Protocol):
 
     def read_link(self, path: Path) -> str | None:
         """Read a symbolic link; None when it is missing or none."""
+        ...
+
+    def links(self, path: Path) -> Mapping[str, str | None]:
+        """Give the names in a directory, each with what it links to (None: it is no link); missing is empty."""
+        ...
+
+    def make_tree(self, path: Path, files: Payload) -> None:
+        """Make a new directory (0755, as all in it) of new files, each with exactly its mode and owner.
+
+        What is there is refused. A failure may leave a part of it.
+        """
+        ...
+
+    def has_tree(self, path: Path, files: Payload) -> bool:
+        """Say whether a directory holds exactly these files, with their content, modes and owners, and no more.
+
+        An owner or group of -1 is that of the directory.
+        """
         ...
 
     def rename(self, source: Path, target: Path) -> None:
@@ -277,6 +309,14 @@ class BlockDevices(Protocol):
         """Let a loop device see that its backing file grew."""
         ...
 
+    def read(self, device: Path, offset: int, length: int) -> bytes:
+        """Read from a block device; less than `length` bytes only at its end. Raises OperationError."""
+        ...
+
+    def identity(self, device: Path) -> str:
+        """Name a block device as no other of this boot is named, not even one that gets its number later."""
+        ...
+
 
 class Ownership(Protocol):
     """Giving a volume's files to the Pod's fsGroup."""
@@ -298,21 +338,37 @@ class Ownership(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
-    """A service account token, and when it ends (seconds of Unix time)."""
+class Subpaths(Protocol):
+    """Handing a part of a volume to a container, whatever other containers do in the volume meanwhile."""
 
-    value: str = field(repr=False)
-    expires_at: float
+    def bind(self, volume: Path, sub_path: str, target: Path, *, create: bool = True) -> bool:
+        """Bind what `sub_path` names in a volume's directory on `target`; False when it was bound there already.
+
+        Links that stay in the volume are followed, absolute ones too. What is missing is made, with the mode of the
+        volume's directory, unless `create` is False. Something else that is mounted on `target` is taken away.
+        Raises SpecError for a path that is empty, absolute or has `..`, OperationError for what leads out of the
+        volume or is missing.
+        """
+        ...
 
 
 class Tokens(Protocol):
     """Who issues service account tokens: a key of our own, or an API server."""
 
-    def issue(self, pod: Pod, *, audience: str, expiration_seconds: int) -> Token:
-        """Give a token of the Pod's service account, bound to the Pod.
+    def issue(
+        self,
+        pod: Pod,
+        *,
+        audience: str,
+        expiration_seconds: int,
+        account: ServiceAccount | None = None,
+        held: str = "",
+    ) -> Token:
+        """Give a token of the Pod's service account, bound to the Pod; an empty audience is the issuer's own.
 
-        Raises SpecError when nobody issues tokens here, OperationError when the issuer failed.
+        `account` is the ServiceAccount object, if there is one. `held` is the token that there is: it is given back
+        while it says the same and is not due. Raises SpecError when nobody issues tokens here or the life is too
+        short, OperationError when the issuer failed, PluginError when something is not installed.
         """
         ...
 
@@ -320,12 +376,20 @@ class Tokens(Protocol):
 class NoTokens:
     """Issues nothing, and says what to configure."""
 
-    def issue(self, pod: Pod, *, audience: str, expiration_seconds: int) -> Token:
+    def issue(
+        self,
+        pod: Pod,
+        *,
+        audience: str,
+        expiration_seconds: int,
+        account: ServiceAccount | None = None,
+        held: str = "",
+    ) -> Token:
         """Refuse."""
-        del audience, expiration_seconds
+        del audience, expiration_seconds, account, held
         message = (
             f"pod {pod.key} asks for a service account token, and nobody issues any here;"
-            " set token_issuer in the configuration"
+            " set token_issuer in the configuration, such as token_issuer: https://issuer.example"
         )
         raise SpecError(message)
 
@@ -339,6 +403,8 @@ class Kernel:
     tmpfs_noswap: bool = False
     huge_page_sizes: tuple[int, ...] = ()
     user_namespace: bool = False
+    container_label: str = ""
+    """The label of containers' files (`system_u:object_r:container_file_t:s0`); empty: the node has no SELinux."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,11 +417,27 @@ class Host:
     commands: Commands
     block: BlockDevices
     ownership: Ownership
+    subpaths: Subpaths
     kernel: Kernel
     clock: Callable[[], float] = field(repr=False)
     tokens: Tokens = field(default_factory=NoTokens)
     settings: Mapping[type, object] = field(default_factory=lambda: MappingProxyType({}))
     """What the configuration says, by the dataclass that it was read into."""
+
+    @property
+    def atomic(self) -> AtomicWriter:
+        """Who writes the files of a volume at once."""
+        return AtomicWriter(self.files)
+
+    @property
+    def empty_dirs(self) -> EmptyDirs:
+        """Who makes directories that live as long as their Pod."""
+        return EmptyDirs(self)
+
+    @property
+    def filesystems(self) -> FileSystems:
+        """Who formats, mounts and grows the file systems of block devices."""
+        return FileSystems(self)
 
     def settings_of(self, cls: type[T]) -> T:
         """Give what the configuration says for one dataclass; its defaults where it says nothing."""

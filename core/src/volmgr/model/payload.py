@@ -1,9 +1,20 @@
-"""What becomes the files of a secret, configMap, downwardAPI or projected volume: the rules, not the writing. Pure."""
+"""What becomes the files of a secret, configMap, downwardAPI or projected volume: the rules, not the writing. Pure.
+
+Source: behaviours §4.8, which is `pkg/volume/{secret,configmap,projected}` of kubelet 1.37.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from volmgr.errors import SpecError
+
+DEFAULT_MODE = 0o644
+"""The mode of files of which nobody says one; an API server writes it into every volume, a manifest need not."""
+GROUP_BITS = 0o440
+"""What the Pod's group, and the owner, may do with a file once the volume is given to a group."""
+_MOST_MODE = 0o777
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,12 +28,80 @@ class KeyToPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadFile:
-    """One file of a volume: its bytes, its exact mode, and its owner (-1: the daemon's)."""
+    """One file of a volume: its bytes, its exact mode, its owner and group (-1: those of what the daemon makes)."""
 
     data: bytes = field(repr=False)
     mode: int
     uid: int = -1
+    gid: int = -1
 
 
 Payload = Mapping[str, PayloadFile]
 """Files by their path relative to the volume."""
+
+
+def mode_of(mode: int | None, default: int | None = None, where: str = "defaultMode") -> int:
+    """Give the mode of a file: its own, the volume's, or 0644. Raises SpecError for one that is no file mode."""
+    chosen = next((each for each in (mode, default) if each is not None), DEFAULT_MODE)
+    if not 0 <= chosen <= _MOST_MODE:
+        raise SpecError(
+            f"{where}: {chosen} is no file mode, which is 0 to 0777; YAML reads 0644 as octal, JSON wants 420"
+        )
+    return chosen
+
+
+def files_of(
+    data: Mapping[str, bytes],
+    items: Sequence[KeyToPath],
+    *,
+    default_mode: int | None = None,
+    optional: bool = False,
+    missing: str = "references non-existent secret key: {}",
+) -> dict[str, PayloadFile]:
+    """Give the files of one object's keys: all of them, or those that `items` choose.
+
+    A key that is missing is left out if `optional`; else SpecError, worded as kubelet does in `missing`.
+    """
+    default = mode_of(default_mode)
+    if not items:
+        return {key: PayloadFile(data=value, mode=default) for key, value in data.items()}
+    files: dict[str, PayloadFile] = {}
+    for item in items:
+        mode = mode_of(item.mode, default, f"items[{item.key}].mode")
+        if item.key in data:
+            files[item.path] = PayloadFile(data=data[item.key], mode=mode)
+        elif not optional:
+            raise SpecError(missing.format(item.key))
+    return files
+
+
+def given_to(payload: Payload, group: int | None) -> dict[str, PayloadFile]:
+    """Give a payload as the Pod's fsGroup gets it: its group, readable by owner and group (kubelet's 0440)."""
+    if group is None:
+        return dict(payload)
+    return {path: replace(file, mode=file.mode | GROUP_BITS, gid=group) for path, file in payload.items()}
+
+
+def widened(payload: Payload) -> list[str]:
+    """Name the files whose mode a group of the Pod makes wider than it was written (kubernetes 57923)."""
+    return sorted(path for path, file in payload.items() if file.mode | GROUP_BITS != file.mode)
+
+
+def nested(mounts: Iterable[tuple[str, str, str]], volume: str) -> set[str]:
+    """Give the directories that other volumes' mount paths need inside this one, relative to it.
+
+    `mounts` are one container's: volume, mount path, subPath. Only the outermost of each nest are given: what is
+    mounted there holds the rest.
+    """
+    cleaned = [(name, _parts(path), sub_path) for name, path, sub_path in mounts]
+    found: set[tuple[str, ...]] = set()
+    for name, mine, sub_path in cleaned:
+        if name != volume or sub_path:
+            continue
+        below = {path[len(mine) :] for _, path, _ in cleaned if path[: len(mine)] == mine and len(path) > len(mine)}
+        found |= {path for path in below if not any(path[:n] in below for n in range(1, len(path)))}
+    return {"/".join(path) for path in found}
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part not in ("", "."))

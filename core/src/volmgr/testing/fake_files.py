@@ -12,6 +12,8 @@ from pathlib import Path
 from volmgr.errors import BusyError, OperationError, TransientError
 from volmgr.host.interface import FileInfo, Identity
 from volmgr.host.paths import Paths
+from volmgr.host.trees import DIRECTORY_MODE, Layout, layout
+from volmgr.model.payload import Payload, PayloadFile
 from volmgr.testing.disks import Node, Place
 from volmgr.testing.fake_services import attempt, never, one_at_a_time
 from volmgr.testing.machine import Machine
@@ -141,6 +143,36 @@ class FakeFiles:
         place = self._look(path)
         return place[1].target if place is not None and place[1].kind == "symlink" else None
 
+    def links(self, path: Path) -> dict[str, str | None]:
+        self._refuse_links(path, last=True)
+        place = self._look(path, follow=True)
+        children = {} if place is None else place[1].children
+        return {name: node.target if node.kind == "symlink" else None for name, node in children.items()}
+
+    def make_tree(self, path: Path, files: Payload) -> None:
+        self._refuse_links(path)
+        with attempt(f"write {path}"):
+            self._make_tree(path, layout(files))
+
+    def _make_tree(self, path: Path, tree: Layout) -> None:
+        self.machine.make(path, "directory", DIRECTORY_MODE)
+        self.machine.chmod(path, DIRECTORY_MODE)
+        for name, content in tree.items():
+            if isinstance(content, PayloadFile):
+                node = self.machine.make(path / name, "file", 0, content=content.data)
+                self.machine.chown(path / name, content.uid, content.gid)
+                node.mode = content.mode
+            else:
+                self._make_tree(path / name, content)
+
+    def has_tree(self, path: Path, files: Payload) -> bool:
+        self._refuse_links(path, last=True)
+        place = self._look(path, follow=True)
+        if place is None or place[1].kind != "directory":
+            return False
+        with attempt(f"read {path}"):
+            return _matches(place[1], layout(files), place[1])
+
     def rename(self, source: Path, target: Path) -> None:
         self._refuse_links(source)
         self._refuse_links(target)
@@ -231,6 +263,19 @@ class FakeFiles:
         self._refuse_links(path)
         with attempt(f"change the owner of {path}"):
             self.machine.chown(path, uid, gid)
+
+
+def _matches(node: Node, tree: Layout, top: Node) -> bool:
+    if node.kind != "directory" or node.mode & 0o777 != DIRECTORY_MODE or node.children.keys() != tree.keys():
+        return False
+    return all(_holds(node.children[name], content, top) for name, content in tree.items())
+
+
+def _holds(node: Node, content: PayloadFile | Layout, top: Node) -> bool:
+    if not isinstance(content, PayloadFile):
+        return _matches(node, content, top)
+    owner = (top.uid if content.uid == -1 else content.uid, top.gid if content.gid == -1 else content.gid)
+    return (node.kind, node.mode, (node.uid, node.gid), node.content) == ("file", content.mode, owner, content.data)
 
 
 def _is_small(node: Node) -> bool:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
+from volmgr.host.empty_dirs import PLUGIN
 from volmgr.host.interface import Host
 from volmgr.plugin import Mounted, VolumePlugin
 from volmgr.testing.fake_host import FakeHost
 from volmgr.testing.volume import Sample, Volume
 
+_STAMP = re.compile(r"(?<![^/'])\.\.\d{4}(_\d\d){5}\.\d+")
 MOUNT = " (mount)"
 """Ends the names of mounts in a state."""
 
@@ -39,9 +42,11 @@ class Stage:
         return self.volume.target(self.host)
 
     @property
-    def marker(self) -> Path:
-        """What its type may keep about it."""
-        return self.host.paths.pod_plugin(self.volume.pod.uid, self.volume.plugin.name, self.volume.name)
+    def markers(self) -> tuple[Path, Path]:
+        """What its type, and the emptyDir that may hold it, may keep about it."""
+        uid, name = self.volume.pod.uid, self.volume.name
+        paths = self.host.paths
+        return paths.pod_plugin(uid, self.volume.plugin.name, name), paths.pod_plugin(uid, PLUGIN, f"wrapped_{name}")
 
     def path(self, mounted: Mounted) -> Path:
         """Say where the Pod finds its data."""
@@ -52,7 +57,8 @@ class Stage:
 
         The directories above the volume are the core's, which makes and removes them: they do not count.
         """
-        root, above = self.host.paths.root, {*self.target.parents, *self.marker.parents}
+        root = self.host.paths.root
+        above = {*self.target.parents, *(parent for marker in self.markers for parent in marker.parents)}
         found = snapshot(self.host, root)
         state = {str(path): what for path, what in found.items() if path not in above}
         state |= {str(path): what for path, what in snapshot(self.host, self.top).items()}
@@ -72,11 +78,12 @@ class Stage:
     def is_own(self, path: str, mounted: Mounted) -> bool:
         """Say whether a path of `state` is the volume's: its directory, its type's, or what the manifest names."""
         absolute = path.removesuffix(MOUNT).replace("ROOT", str(self.host.paths.root)).replace("TOP", str(self.top))
-        own = (self.path(mounted), self.target, self.marker)
+        own = (self.path(mounted), self.target, *self.markers)
         return any(Path(absolute).is_relative_to(one) or one.is_relative_to(absolute) for one in own)
 
     def _relative(self, text: str) -> str:
-        return text.replace(str(self.host.paths.root), "ROOT").replace(str(self.top), "TOP")
+        """Say the same on every host and at any time: directories that are written at once are named by the time."""
+        return _STAMP.sub("..TIME", text.replace(str(self.host.paths.root), "ROOT").replace(str(self.top), "TOP"))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,185 @@
+"""Files of a volume, all replaced at once: kubelet's scheme on disk, and what repairs it.
+
+Source: behaviours §3.1, which is `pkg/volume/util/atomic_writer.go` of kubelet 1.37. A directory named by the time
+holds the files, the link `..data` names it, and for each first path element there is a link `NAME -> ..data/NAME`.
+"""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from volmgr.errors import OperationError, SpecError, TransientError
+from volmgr.model.payload import Payload, PayloadFile
+
+if TYPE_CHECKING:
+    from volmgr.host.interface import Files
+
+log = logging.getLogger("volmgr.atomic")
+
+DATA = "..data"
+_DATA_TMP = "..data_tmp"
+_STAMP = re.compile(r"\.\.\d{4}(_\d\d){5}\.\d+")
+_MOST_PATH = 4096
+_MOST_ELEMENT = 255
+
+Listing = Mapping[str, str | None]
+
+
+def _nothing_first(_new: Path) -> None:
+    """Publish at once."""
+
+
+class AtomicWriter:
+    """Writes the files of volumes; any call repairs what a crash of an earlier one left."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def is_published(self, directory: Path) -> bool:
+        """Say whether a volume has files that were written whole."""
+        return _is_stamp(self._files.read_link(directory / DATA))
+
+    def write(
+        self, directory: Path, payload: Payload, *, before_publish: Callable[[Path], None] = _nothing_first
+    ) -> bool:
+        """Let a directory have just these files, at once; True when they were not there already.
+
+        Content, modes and owners count. `before_publish` is called with the new files' directory before anybody sees
+        them; if it fails, the old ones stay. Raises SpecError for a path that may not be, OperationError for what is
+        in the way of a link (a user's files stay) or a refusal of the file system.
+        """
+        payload = checked(payload)
+        tops = {path.partition("/")[0] for path in payload}
+        listing = self._files.links(directory)
+        _refuse_obstacles(directory, tops, listing)
+        stamp = listing.get(DATA)
+        published = stamp if _is_stamp(stamp) else None
+        changed = published is None or not self._files.has_tree(directory / published, payload)
+        if changed:
+            published = self._publish(directory, payload, listing, before_publish)
+        self._link(directory, tops, listing)
+        self._clear(directory, tops, listing, published)
+        return changed
+
+    def _publish(
+        self, directory: Path, payload: Payload, listing: Listing, before_publish: Callable[[Path], None]
+    ) -> str:
+        stamp = _new_stamp()
+        new = directory / stamp
+        if _DATA_TMP in listing:
+            self._files.remove_tree(directory / _DATA_TMP)
+        try:
+            self._files.make_tree(new, payload)
+            before_publish(new)
+            self._replace_link(directory / DATA, stamp)
+        except Exception:
+            self._take_back(directory, stamp)
+            raise
+        return stamp
+
+    def _take_back(self, directory: Path, stamp: str) -> None:
+        """Leave nothing of files that nobody sees."""
+        if self._files.read_link(directory / DATA) != stamp:
+            self._remove(directory / _DATA_TMP)
+            self._remove(directory / stamp)
+
+    def _replace_link(self, path: Path, target: str) -> None:
+        """Make or replace a link at once; what a crash leaves of it is of the scheme."""
+        temporary = path.with_name(_DATA_TMP)
+        self._files.ensure_symlink(temporary, target)
+        self._files.rename(temporary, path)
+
+    def _link(self, directory: Path, tops: set[str], listing: Listing) -> None:
+        for top in sorted(tops):
+            target = f"{DATA}/{top}"
+            if top not in listing:
+                self._files.ensure_symlink(directory / top, target)
+            elif listing[top] != target:
+                self._replace_link(directory / top, target)
+
+    def _clear(self, directory: Path, tops: set[str], listing: Listing, published: str | None) -> None:
+        """Remove links that lead to nothing any more, then older files and what crashes left."""
+        for name, target in listing.items():
+            if target == f"{DATA}/{name}" and name not in tops:
+                self._files.remove_file(directory / name)
+        for name, target in listing.items():
+            if name != published and target is None and _STAMP.fullmatch(name):
+                self._remove(directory / name)
+        if published == listing.get(DATA) and _DATA_TMP in listing:
+            self._remove(directory / _DATA_TMP)
+
+    def _remove(self, path: Path) -> None:
+        """Remove what nobody is to see; what is in use stays for the next write."""
+        try:
+            self._files.remove_tree(path)
+        except (OperationError, TransientError) as error:
+            log.warning("older files of a volume stay until it is written again: %s", error)
+
+
+def checked(payload: Payload) -> dict[str, PayloadFile]:
+    """Give a payload by clean paths; raises SpecError for one that leaves the volume or is none."""
+    clean: dict[str, PayloadFile] = {}
+    for path, file in payload.items():
+        name = _clean(path)
+        if name in clean:
+            raise SpecError(f"two files of one volume have the path {name!r}; give each a path of its own")
+        clean[name] = file
+    for path in clean:
+        for above in Path(path).parents:
+            if str(above) in clean:
+                raise SpecError(f"{str(above)!r} is a file, and {path!r} lies below it; rename one of them")
+    return clean
+
+
+def _clean(path: str) -> str:
+    problem = ""
+    if not path:
+        problem = "it is empty"
+    elif path.startswith("/"):
+        problem = "it must be relative"
+    elif len(path.encode()) > _MOST_PATH:
+        problem = f"it is longer than {_MOST_PATH} bytes"
+    elif "\0" in path:
+        problem = "it has a NUL in it"
+    elif ".." in path.split("/"):
+        problem = "it must not have .. in it"
+    clean = posixpath.normpath(path) if not problem else path
+    if not problem and clean == ".":
+        problem = "it names the volume itself"
+    elif not problem and any(len(part.encode()) > _MOST_ELEMENT for part in clean.split("/")):
+        problem = f"an element of it is longer than {_MOST_ELEMENT} bytes"
+    elif not problem and clean.startswith(".."):
+        problem = "it must not begin with .., which the volume uses itself"
+    if problem:
+        raise SpecError(f"invalid path {path[:80]!r}: {problem}")
+    return clean
+
+
+def _refuse_obstacles(directory: Path, tops: set[str], listing: Listing) -> None:
+    found = sorted(top for top in tops if top in listing and listing[top] is None)
+    if found:
+        raise OperationError(
+            f"cannot link {directory / found[0]}: something that is no link is there; move it away, it is not ours"
+        )
+    if DATA in listing and listing[DATA] is None:
+        raise OperationError(f"cannot link {directory / DATA}: something that is no link is there; move it away")
+
+
+def _is_stamp(name: str | None) -> bool:
+    return name is not None and _STAMP.fullmatch(name) is not None
+
+
+def _new_stamp() -> str:
+    return f"..{datetime.now(UTC):%Y_%m_%d_%H_%M_%S}.{secrets.randbelow(1 << 32)}"
+
+
+def is_own(name: str, target: str | None) -> bool:
+    """Say whether a name in a volume, and what it links to, is of the scheme rather than a user's."""
+    return name in {DATA, _DATA_TMP} or _is_stamp(name) or target == f"{DATA}/{name}"

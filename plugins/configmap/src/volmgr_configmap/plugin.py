@@ -1,0 +1,84 @@
+"""configMap: the keys of a ConfigMap as files on disk.
+
+Behaviour: `pkg/volume/configmap` of kubelet 1.37, with its messages; how files are written is the host's `atomic`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from volmgr.plugin import (
+    ConfigMap,
+    Handles,
+    Host,
+    KeyToPath,
+    Mount,
+    ObjectRef,
+    Payload,
+    PayloadVolume,
+    Pod,
+    Reference,
+    SpecError,
+    TransientError,
+    VolumeSpec,
+    Where,
+    files_of,
+)
+
+_MISSING_KEY = "configmap references non-existent config key: {}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigMapSource:
+    """`configMap` of a Pod volume: which ConfigMap, and which of its keys become which files."""
+
+    name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    default_mode: int | None = None
+    optional: bool = False
+
+
+class ConfigMapVolume(PayloadVolume[ConfigMapSource]):
+    """Give a Pod the keys of a ConfigMap as files."""
+
+    name = "kubernetes.io/configmap"
+    handles = (Handles("configMap", where=Where.POD, source=ConfigMapSource),)
+    medium = ""
+
+    def volume_name(self, spec: VolumeSpec[ConfigMapSource]) -> str:
+        return f"{spec.name}/{spec.source.name}"
+
+    def references(self, spec: VolumeSpec[ConfigMapSource], pod: Pod) -> tuple[Reference, ...]:
+        if not spec.source.name:
+            raise SpecError(f"volume {spec.name}: configMap.name is missing; name the ConfigMap")
+        return (Reference(_ref(spec, pod), optional=spec.source.optional),)
+
+    def _payload(self, request: Mount[ConfigMapSource], host: Host) -> Payload:
+        del host
+        source, ref = request.spec.source, _ref(request.spec, request.pod)
+        found = request.objects.get(ref)
+        if not isinstance(found, ConfigMap):
+            if source.optional:
+                return {}
+            raise TransientError(f"volume {request.spec.name} needs {ref}, which is missing", waits_for=str(ref))
+        return files_of(
+            _bytes_of(found),
+            source.items,
+            default_mode=source.default_mode,
+            optional=source.optional,
+            missing=_MISSING_KEY,
+        )
+
+
+def _ref(spec: VolumeSpec[ConfigMapSource], pod: Pod) -> ObjectRef:
+    return ObjectRef("ConfigMap", pod.metadata.namespace, spec.source.name)
+
+
+def _bytes_of(found: ConfigMap) -> dict[str, bytes]:
+    twice = sorted(found.data.keys() & found.binary_data.keys())
+    if twice:
+        raise SpecError(
+            f"ConfigMap {found.metadata.namespace}/{found.metadata.name}: key {twice[0]} is in data and in binaryData;"
+            " keep one of them"
+        )
+    return {**{key: text.encode() for key, text in found.data.items()}, **found.binary_data}

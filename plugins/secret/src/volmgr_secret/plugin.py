@@ -1,0 +1,67 @@
+"""secret: the keys of a Secret as files in memory.
+
+Behaviour: `pkg/volume/secret` of kubelet 1.37, with its messages; how files are written is the host's `atomic`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from volmgr.plugin import (
+    Handles,
+    Host,
+    KeyToPath,
+    Mount,
+    ObjectRef,
+    Payload,
+    PayloadVolume,
+    Pod,
+    Reference,
+    SpecError,
+    TransientError,
+    VolumeSpec,
+    Where,
+    files_of,
+)
+from volmgr.plugin import (
+    Secret as SecretObject,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretSource:
+    """`secret` of a Pod volume: which Secret, and which of its keys become which files."""
+
+    secret_name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    default_mode: int | None = None
+    optional: bool = False
+
+
+class Secret(PayloadVolume[SecretSource]):
+    """Give a Pod the keys of a Secret as files that are never written to a disk."""
+
+    name = "kubernetes.io/secret"
+    handles = (Handles("secret", where=Where.POD, source=SecretSource),)
+
+    def volume_name(self, spec: VolumeSpec[SecretSource]) -> str:
+        return spec.source.secret_name or spec.name
+
+    def references(self, spec: VolumeSpec[SecretSource], pod: Pod) -> tuple[Reference, ...]:
+        if not spec.source.secret_name:
+            raise SpecError(f"volume {spec.name}: secret.secretName is missing; name the Secret")
+        return (Reference(_ref(spec, pod), optional=spec.source.optional),)
+
+    def _payload(self, request: Mount[SecretSource], host: Host) -> Payload:
+        del host
+        source, ref = request.spec.source, _ref(request.spec, request.pod)
+        found = request.objects.get(ref)
+        if not isinstance(found, SecretObject):
+            if source.optional:
+                return {}
+            raise TransientError(f"volume {request.spec.name} needs {ref}, which is missing", waits_for=str(ref))
+        return files_of(found.data, source.items, default_mode=source.default_mode, optional=source.optional)
+
+
+def _ref(spec: VolumeSpec[SecretSource], pod: Pod) -> ObjectRef:
+    return ObjectRef("Secret", pod.metadata.namespace, spec.source.secret_name)
