@@ -23,6 +23,7 @@ MODES = st.sampled_from([0o755, 0o700, 0o777, 0o2750, 0o640])
 TARGETS = st.sampled_from(
     ["b", "missing", "../d", "ROOT/a", "ROOT/d"]
 )  # never out of the root: calls change what they reach
+SUB_PATHS = st.sampled_from(["b", "b/c", "e", ".", "../d", "/a", "", "missing/x"])
 FLAGS = st.sampled_from([(), ("ro",), ("nosuid", "noexec"), ("rw", "noatime")])
 GROUPS = st.sampled_from([0, 7, 4711])
 
@@ -59,6 +60,7 @@ CALLS = st.one_of(
     call("mounts.unmount", PATHS, lazy=st.booleans()),
     call("mounts.unmount_below", PATHS),
     call("mounts.file_system", PATHS),
+    call("subpaths.bind", PATHS, SUB_PATHS, PATHS, create=st.booleans()),
     call(
         "ownership.apply",
         PATHS,
@@ -117,7 +119,7 @@ def answer(host: Host, one: Call) -> object:
 
 
 def is_path(verb: str, index: int) -> bool:
-    return index == 0 or verb in {"files.rename", "mounts.ensure_bound"}
+    return index == 0 or verb in {"files.rename", "mounts.ensure_bound"} or (verb == "subpaths.bind" and index == 2)
 
 
 def plain(value: object, host: Host) -> object:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from volmgr.host import mount_table
+from volmgr.host.archives import LocalArchives
 from volmgr.host.block import LocalBlockDevices
 from volmgr.host.commands import LocalCommands
 from volmgr.host.files import LocalFiles
@@ -15,19 +16,23 @@ from volmgr.host.kernel import read_kernel
 from volmgr.host.mounts import KernelMounts
 from volmgr.host.ownership import LocalOwnership
 from volmgr.host.paths import Paths
+from volmgr.host.subpaths import LocalSubpaths
 
 
 def local_host(root: Path) -> Host:
     """Give the services of this machine for one root, whose symbolic links are resolved here, once."""
     paths = Paths(Path(os.path.realpath(root)))
     commands = LocalCommands()
+    mounts, files = KernelMounts(commands), LocalFiles(paths)
     return Host(
         paths=paths,
-        mounts=KernelMounts(commands),
-        files=LocalFiles(paths),
+        mounts=mounts,
+        files=files,
         commands=commands,
         block=LocalBlockDevices(),
         ownership=LocalOwnership(),
+        archives=LocalArchives(paths),
+        subpaths=LocalSubpaths(paths, files, mounts),
         kernel=read_kernel(),
         clock=time.monotonic,
     )

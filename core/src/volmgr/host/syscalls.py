@@ -25,7 +25,13 @@ _STATX_MNT_ID = 0x1000
 _STATX_MNT_ID_UNIQUE = 0x4000
 _STATX_ATTR_MOUNT_ROOT = 0x2000
 _SYS_OPENAT2 = 437
+RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
+_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_IN_ROOT = 0x10
+RESOLVE_BENEATH = 0x08
+_INSIDE = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
+_RENAMED = 1024  # how often an open is tried again that the kernel could not judge because something was renamed
 
 UMOUNT_FORCE = 1
 UMOUNT_DETACH = 2
@@ -154,14 +160,46 @@ def statfs(path: str) -> Statfs:
 
 def open_beneath(path: str, flags: int, *, descriptor: int = AT_FDCWD) -> int:
     """Open without following any symbolic link, in no part of the path: openat2(2)."""
-    how = _open_how(flags | os.O_CLOEXEC)
+    how = _open_how(flags | os.O_CLOEXEC, RESOLVE_NO_SYMLINKS)
+    return system_call(_SYS_OPENAT2, descriptor, os.fsencode(path), how, _OPEN_HOW_SIZE, path=path)
+
+
+def open_inside(path: str, flags: int, *, descriptor: int) -> int:
+    """Open what lies below an open directory, following links that stay there; EXDEV for what leads out of it."""
+    how = _open_how(flags | os.O_CLOEXEC, _INSIDE)
+    for _ in range(_RENAMED):
+        try:
+            return system_call(_SYS_OPENAT2, descriptor, os.fsencode(path), how, _OPEN_HOW_SIZE, path=path)
+        except BlockingIOError:  # EAGAIN: a rename anywhere may have led out; the kernel asks to be asked again
+            continue
+    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
+
+
+def open_in_root(path: str, flags: int, *, descriptor: int) -> int:
+    """Open what a process would find that has `descriptor` as its root directory: openat2(2), links stay inside."""
+    how = _open_how_in_root(flags | os.O_CLOEXEC)
     return system_call(_SYS_OPENAT2, descriptor, os.fsencode(path), how, _OPEN_HOW_SIZE, path=path)
 
 
 @cache
-def _open_how(flags: int) -> object:
+def _open_how_in_root(flags: int) -> object:
+    return ctypes.pointer(_OpenHow(flags=flags, mode=0, resolve=_RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS))
+
+
+def sync_file_system(descriptor: int) -> None:
+    """Let all that was written to the file system of an open file reach the disk: syncfs(2)."""
+    real = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)  # syncfs refuses O_PATH
+    try:
+        if _libc.syncfs(real) != 0:
+            raise _error("")
+    finally:
+        os.close(real)
+
+
+@cache
+def _open_how(flags: int, resolve: int) -> object:
     """Give a pointer to the structure for these flags, made once: most of what is done on files begins with it."""
-    return ctypes.pointer(_OpenHow(flags=flags, mode=0, resolve=RESOLVE_NO_SYMLINKS))
+    return ctypes.pointer(_OpenHow(flags=flags, mode=0, resolve=resolve))
 
 
 def system_call(number: int, *arguments: object, path: str = "") -> int:

@@ -13,9 +13,12 @@ from typing import Self
 
 from volmgr.host.interface import Host, Kernel, MountEntry
 from volmgr.host.paths import Paths
+from volmgr.testing.disk_tools import disk_tools
 from volmgr.testing.disks import Node
+from volmgr.testing.fake_archives import FakeArchives
 from volmgr.testing.fake_files import FakeFiles
 from volmgr.testing.fake_services import FakeBlockDevices, FakeCommands, FakeMounts, FakeOwnership, Program
+from volmgr.testing.fake_subpaths import FakeSubpaths
 from volmgr.testing.machine import Machine
 
 _GIB = 1 << 30
@@ -38,31 +41,38 @@ class FakeHost(Host):
         huge_page_sizes: tuple[int, ...] = (2 << 20, 1 << 30),
         user_namespace: bool = False,
         umask: int = 0o022,
+        container_label: str = "",
         settings: Iterable[object] = (),
     ) -> None:
         self.machine = Machine(huge_page_sizes=huge_page_sizes, memory=memory, umask=umask)
         self.busy: dict[Path, tuple[str, ...]] = {}
         """Paths that processes hold open, with the names of these; unmounting above them raises BusyError."""
-        self.programs: dict[str, Program] = {}
-        """The installed commands: a function for each name."""
+        self.unreadable: set[Path] = set()
+        """Block devices that answer with an input/output error."""
+        self.programs: dict[str, Program] = disk_tools(self.machine)
+        """The installed commands, which at first know block devices alone: a function for each name."""
         self.now = 1_000.0
         """Seconds on the host's clock."""
         self.boots = 1
         paths = Paths(root)
         self._files = FakeFiles(self.machine, paths)
+        mounts = FakeMounts(self.machine, self.busy)
         super().__init__(
             paths=paths,
-            mounts=FakeMounts(self.machine, self.busy),
+            mounts=mounts,
             files=self._files,
             commands=FakeCommands(self.programs),
-            block=FakeBlockDevices(self.machine, self.busy),
+            block=FakeBlockDevices(self.machine, self.busy, self.unreadable),
             ownership=FakeOwnership(self.machine),
+            archives=FakeArchives(self.machine, self._files),
+            subpaths=FakeSubpaths(self.machine, self._files, mounts),
             kernel=Kernel(
                 boot_id=_boot_id(1),
                 memory=memory,
                 tmpfs_noswap=tmpfs_noswap,
                 huge_page_sizes=huge_page_sizes,
                 user_namespace=user_namespace,
+                container_label=container_label,
             ),
             clock=lambda: self.now,
             settings={type(one): one for one in settings},
@@ -144,6 +154,11 @@ class FakeHost(Host):
             self.machine.make(path, "file", mode)
         self.machine.write(path, content)
         self.machine.chmod(path, mode, follow=True)
+
+    def device(self, path: Path | str, content: bytes, rdev: int = os.makedev(240, 1)) -> None:
+        """Make a block device with this on it; one with nothing has no medium."""
+        self.machine.make(path, "block", 0o660, rdev=rdev)
+        self.machine.find(path)[1].content = content
 
     def link(self, path: Path | str, target: Path | str) -> None:
         """Make a symbolic link."""

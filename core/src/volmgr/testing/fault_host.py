@@ -15,7 +15,7 @@ from volmgr.host.interface import Host
 
 T = TypeVar("T")
 
-_SERVICES = ("mounts", "files", "commands", "block", "ownership")
+_SERVICES = ("mounts", "files", "commands", "block", "ownership", "subpaths")
 
 
 class Killed(BaseException):
