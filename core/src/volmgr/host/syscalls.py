@@ -27,10 +27,10 @@ _STATX_ATTR_MOUNT_ROOT = 0x2000
 _SYS_OPENAT2 = 437
 RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
-_RESOLVE_NO_MAGICLINKS = 0x02
-_RESOLVE_IN_ROOT = 0x10
 RESOLVE_BENEATH = 0x08
+RESOLVE_IN_ROOT = 0x10
 _INSIDE = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
+_IN_ROOT = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS
 _RENAMED = 1024  # how often an open is tried again that the kernel could not judge because something was renamed
 
 UMOUNT_FORCE = 1
@@ -41,7 +41,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 
-class _Statx(ctypes.Structure):
+class StatxBuffer(ctypes.Structure):
+    """`struct statx` of the kernel."""
+
     _fields_ = (
         ("mask", ctypes.c_uint32),
         ("blksize", ctypes.c_uint32),
@@ -130,7 +132,7 @@ def statx(path: str = "", *, descriptor: int = AT_FDCWD, follow: bool = False) -
     flags = _AT_NO_AUTOMOUNT | _AT_STATX_DONT_SYNC
     flags |= (0 if follow else _AT_SYMLINK_NOFOLLOW) | (0 if path else _AT_EMPTY_PATH)
     mask = _STATX_BASIC_STATS | _STATX_MNT_ID | _STATX_MNT_ID_UNIQUE
-    result = _Statx()
+    result = StatxBuffer()
     if _libc.statx(descriptor, os.fsencode(path), flags, mask, ctypes.byref(result)) != 0:
         raise _error(path)
     return Statx(
@@ -166,24 +168,21 @@ def open_beneath(path: str, flags: int, *, descriptor: int = AT_FDCWD) -> int:
 
 def open_inside(path: str, flags: int, *, descriptor: int) -> int:
     """Open what lies below an open directory, following links that stay there; EXDEV for what leads out of it."""
-    how = _open_how(flags | os.O_CLOEXEC, _INSIDE)
+    return _open_asking_again(path, _open_how(flags | os.O_CLOEXEC, _INSIDE), descriptor)
+
+
+def open_in_root(path: str, flags: int, *, descriptor: int) -> int:
+    """Open what a process would find that has `descriptor` as its root directory: links stay inside."""
+    return _open_asking_again(path, _open_how(flags | os.O_CLOEXEC, _IN_ROOT), descriptor)
+
+
+def _open_asking_again(path: str, how: object, descriptor: int) -> int:
     for _ in range(_RENAMED):
         try:
             return system_call(_SYS_OPENAT2, descriptor, os.fsencode(path), how, _OPEN_HOW_SIZE, path=path)
         except BlockingIOError:  # EAGAIN: a rename anywhere may have led out; the kernel asks to be asked again
             continue
     raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
-
-
-def open_in_root(path: str, flags: int, *, descriptor: int) -> int:
-    """Open what a process would find that has `descriptor` as its root directory: openat2(2), links stay inside."""
-    how = _open_how_in_root(flags | os.O_CLOEXEC)
-    return system_call(_SYS_OPENAT2, descriptor, os.fsencode(path), how, _OPEN_HOW_SIZE, path=path)
-
-
-@cache
-def _open_how_in_root(flags: int) -> object:
-    return ctypes.pointer(_OpenHow(flags=flags, mode=0, resolve=_RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS))
 
 
 def sync_file_system(descriptor: int) -> None:
