@@ -15,7 +15,7 @@ from volmgr.host.interface import Host
 
 T = TypeVar("T")
 
-_SERVICES = ("mounts", "files", "commands", "block", "ownership", "subpaths")
+_SERVICES = ("mounts", "files", "commands", "block", "ownership", "subpaths", "archives")
 
 
 class Killed(BaseException):
