@@ -1,0 +1,206 @@
+"""What `$(NAME)` in a subPathExpr stands for: the environment of its container, as far as it can be known here. Pure.
+
+Source: `third_party/forked/golang/expansion` and `makeEnvironment` of kubelet 1.37. Only the variables that an
+expression needs are looked up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from volmgr.errors import OperationError, SpecError
+from volmgr.model.downward import Amounts, resource_field, variable_field
+from volmgr.model.meta import ObjectRef
+from volmgr.model.objects import ConfigMap, Object, Secret
+
+if TYPE_CHECKING:
+    from volmgr.model.pod import Container, EnvVar, KeyRef, Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text, and whether a Secret's value is part of it: then it is shown to nobody."""
+
+    text: str = field(repr=False)
+    secret: bool = False
+
+
+Lookup = Callable[[str], Text | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What an environment is made from beside the Pod: other objects, and what the node has."""
+
+    get: Callable[[ObjectRef], Object | None]
+    amounts: Amounts
+    node_name: str = ""
+
+
+class Environment:
+    """The environment variables of one container, each looked up when it is asked for."""
+
+    def __init__(self, pod: Pod, container: Container, surroundings: Surroundings) -> None:
+        """Look nothing up yet."""
+        self._pod = pod
+        self._container = container
+        self._around = surroundings
+
+    def expand(self, expression: str) -> Text:
+        """Put values for the variables of an expression.
+
+        Raises SpecError for a variable that there is not or that nobody can know here, OperationError for one whose
+        object is missing.
+        """
+        return _expand(expression, self._known)
+
+    def _known(self, name: str) -> Text:
+        found = self._before(len(self._container.env), name) or self._from_objects(name)
+        if found is None:
+            message = (
+                f"container {self._container.name} has no variable {name}, or an optional one without a value;"
+                " add it to its env, or write $$(…) for the text itself"
+            )
+            raise SpecError(message)
+        return found
+
+    def _before(self, end: int, name: str) -> Text | None:
+        """Give the last value among the first `end` variables; an optional one without a value changes nothing."""
+        for index in range(end - 1, -1, -1):
+            variable = self._container.env[index]
+            if variable.name == name and (found := self._value(index, variable)) is not None:
+                return found
+        return None
+
+    def _value(self, index: int, variable: EnvVar) -> Text | None:
+        source = variable.value_from
+        if variable.value or source is None:  # a literal sees the variables before it, and is left as it is else
+            return _expand(variable.value, lambda name: self._before(index, name))
+        try:
+            if source.field_ref is not None:
+                return Text(variable_field(source.field_ref, self._pod, self._around.node_name))
+            if source.resource_field_ref is not None:
+                ref = source.resource_field_ref
+                return Text(resource_field(ref, self._pod, self._around.amounts, self._container.name))
+            if source.config_map_key_ref is not None:
+                return self._key("ConfigMap", source.config_map_key_ref)
+            if source.secret_key_ref is not None:
+                return self._key("Secret", source.secret_key_ref)
+        except (SpecError, OperationError) as error:
+            raise type(error)(f"variable {variable.name} of container {self._container.name}: {error}") from error
+        message = f"variable {variable.name} of container {self._container.name}: its valueFrom names no source"
+        raise SpecError(message)
+
+    def _key(self, kind: str, ref: KeyRef) -> Text | None:
+        found = self._object(kind, ref.name, optional=ref.optional)
+        if found is None:
+            return None
+        value = _values(found).get(ref.key)
+        if value is None and not ref.optional:
+            message = f"{kind} {self._pod.metadata.namespace}/{ref.name} has no key {ref.key!r}"
+            raise OperationError(message)
+        return value
+
+    def _from_objects(self, name: str) -> Text | None:
+        """Give the value of the last ConfigMap or Secret that has one."""
+        for source in reversed(self._container.env_from):
+            for kind, ref in (("ConfigMap", source.config_map_ref), ("Secret", source.secret_ref)):
+                if ref is None or not name.startswith(source.prefix) or not _is_name(name):
+                    continue
+                found = self._object(kind, ref.name, optional=ref.optional)
+                value = _values(found).get(name.removeprefix(source.prefix)) if found else None
+                if value is not None:
+                    return value
+        return None
+
+    def _object(self, kind: str, name: str, *, optional: bool) -> ConfigMap | Secret | None:
+        ref = ObjectRef(kind, self._pod.metadata.namespace, name)
+        found = self._around.get(ref)
+        if isinstance(found, ConfigMap | Secret):
+            return found
+        if optional:
+            return None
+        message = f"{ref} does not exist; add it to the manifests"
+        raise OperationError(message)
+
+
+def references(pod: Pod) -> frozenset[ObjectRef]:
+    """Name the objects that the subPathExprs of a Pod may need."""
+    return frozenset(
+        ref
+        for container in pod.all_containers()
+        for mount in container.volume_mounts
+        if mount.sub_path_expr
+        for ref in _needed(pod, container, mount.sub_path_expr, len(container.env))
+    )
+
+
+def _needed(pod: Pod, container: Container, expression: str, end: int) -> Iterator[ObjectRef]:
+    for name in names_in(expression):
+        own = [(index, variable) for index, variable in enumerate(container.env[:end]) if variable.name == name]
+        for index, variable in own:
+            yield from _needed(pod, container, variable.value, index)
+            source = variable.value_from
+            for kind, ref in (
+                ("ConfigMap", source.config_map_key_ref if source else None),
+                ("Secret", source.secret_key_ref if source else None),
+            ):
+                if ref is not None:
+                    yield ObjectRef(kind, pod.metadata.namespace, ref.name)
+        for origin in container.env_from if end == len(container.env) else ():
+            for kind, whole in (("ConfigMap", origin.config_map_ref), ("Secret", origin.secret_ref)):
+                if whole is not None and name.startswith(origin.prefix):
+                    yield ObjectRef(kind, pod.metadata.namespace, whole.name)
+
+
+def names_in(expression: str) -> tuple[str, ...]:
+    """Give the names of the variables in an expression, in order."""
+    return tuple(name for literal, name in _parse(expression) if not literal)
+
+
+def _expand(expression: str, lookup: Lookup) -> Text:
+    """Put in the values that there are; a variable without one stays as it is written."""
+    parts: list[str] = []
+    secret = False
+    for literal, name in _parse(expression):
+        value = None if literal else lookup(name)
+        if value is not None:
+            secret = secret or value.secret
+        parts.append(literal or (f"$({name})" if value is None else value.text))
+    return Text("".join(parts), secret)
+
+
+def _parse(expression: str) -> Iterator[tuple[str, str]]:
+    """Give literals and names in turn, the other being empty; `$$` is a dollar, `$(` without end itself."""
+    position = 0
+    while (dollar := expression.find("$", position)) >= 0:
+        if dollar > position:
+            yield expression[position:dollar], ""
+        following = expression[dollar + 1 : dollar + 2]
+        end = expression.find(")", dollar) if following == "(" else -1
+        if end >= 0:
+            yield "", expression[dollar + 2 : end]
+            position = end + 1
+        elif following == "$":
+            yield "$", ""
+            position = dollar + 2
+        else:
+            yield f"${following}", ""
+            position = dollar + 1 + len(following)
+    if position < len(expression):
+        yield expression[position:], ""
+
+
+def _values(found: ConfigMap | Secret) -> dict[str, Text]:
+    """Give what an object has for an environment: binaryData is none of it."""
+    if isinstance(found, Secret):
+        return {key: Text(os.fsdecode(value), secret=True) for key, value in found.data.items()}
+    return {key: Text(value) for key, value in found.data.items()}
+
+
+def _is_name(name: str) -> bool:
+    """Say whether an environment may have such a variable; others are passed over in envFrom."""
+    return bool(name) and all(" " <= character <= "~" and character != "=" for character in name)
