@@ -18,11 +18,16 @@ from volmgr.errors import (
     SpecError,
     TransientError,
     UncertainError,
+    VolmgrError,
 )
+from volmgr.host.capacity import capacity
 from volmgr.host.empty_dirs import PodDirectory
-from volmgr.host.interface import FileInfo, FileSystem, Host, Identity, MountEntry
+from volmgr.host.filesystems import DEFAULT_TYPE, DeviceMount
+from volmgr.host.interface import FileInfo, FileSystem, Host, Identity, MountEntry, Unpacked, Unpacking
+from volmgr.model.downward import DownwardFile, allocatable, downward_files
 from volmgr.model.meta import ObjectMeta, ObjectRef
 from volmgr.model.objects import (
+    ClusterTrustBundle,
     ConfigMap,
     CSIDriver,
     Node,
@@ -33,8 +38,9 @@ from volmgr.model.objects import (
     StorageClass,
 )
 from volmgr.model.payload import KeyToPath, Payload, PayloadFile, files_of, mode_of
-from volmgr.model.pod import Container, Pod, PodSpec, ResourceRequirements
+from volmgr.model.pod import Container, FieldRef, Pod, PodSpec, ResourceFieldRef, ResourceRequirements
 from volmgr.model.quantity import Quantity
+from volmgr.model.selectors import matches_labels
 from volmgr.model.volume import Applies, Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
 from volmgr.payload_volume import PayloadVolume
 from volmgr.requests import (
@@ -52,6 +58,7 @@ from volmgr.requests import (
     Mount,
     MountDevice,
     Mounted,
+    Notice,
     Objects,
     Reconstructed,
     Unmount,
@@ -74,6 +81,7 @@ from volmgr.volume_plugin import (
 
 __all__ = [
     "API_VERSION",
+    "DEFAULT_TYPE",
     "Applies",
     "Attach",
     "Attachable",
@@ -81,19 +89,23 @@ __all__ = [
     "BlockMappable",
     "BusyError",
     "CSIDriver",
+    "ClusterTrustBundle",
     "CommandError",
     "ConfigMap",
     "Container",
     "Detach",
     "Detached",
+    "DeviceMount",
     "DeviceMountable",
     "DeviceMounted",
     "DeviceUnmounted",
+    "DownwardFile",
     "Drivers",
     "Expand",
     "Expandable",
     "Expanded",
     "Facets",
+    "FieldRef",
     "FileInfo",
     "FileSystem",
     "Found",
@@ -111,6 +123,7 @@ __all__ = [
     "Node",
     "NotOurs",
     "NotReconstructible",
+    "Notice",
     "Object",
     "ObjectMeta",
     "ObjectRef",
@@ -129,6 +142,7 @@ __all__ = [
     "Quantity",
     "Reconstructed",
     "Reference",
+    "ResourceFieldRef",
     "ResourceRequirements",
     "Secret",
     "Service",
@@ -140,13 +154,20 @@ __all__ = [
     "Unmount",
     "UnmountDevice",
     "Unmounted",
+    "Unpacked",
+    "Unpacking",
+    "VolmgrError",
     "VolumeMode",
     "VolumePlugin",
     "VolumeSpec",
     "WaitForAttach",
     "Where",
+    "allocatable",
+    "capacity",
+    "downward_files",
     "files_of",
     "hookimpl",
+    "matches_labels",
     "mode_of",
 ]
 

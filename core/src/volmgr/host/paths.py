@@ -65,6 +65,10 @@ class Paths:
         """Give the bind targets of a Pod's subPaths."""
         return self.root.joinpath("pods", uid, "volume-subpaths")
 
+    def records(self, uid: str) -> tuple[Path, Path]:
+        """Give where our own records of a Pod lie: that it was accepted, and the directory of its mounts."""
+        return self.root.joinpath("volmgr", "pods", f"{uid}.json"), self.root.joinpath("volmgr", "mounts", uid)
+
     def plugin(self, plugin: str) -> Path:
         """Give a plugin's own directory; its name is not escaped."""
         return self.root / "plugins" / plugin
