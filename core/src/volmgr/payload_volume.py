@@ -11,7 +11,7 @@ from volmgr.errors import NotOurs, UncertainError, VolmgrError
 from volmgr.host.atomic import is_own
 from volmgr.host.empty_dirs import MEMORY, PodDirectory
 from volmgr.host.interface import Host
-from volmgr.model.payload import Payload, given_to, nested, widened
+from volmgr.model.payload import Payload, due_at, given_to, nested, widened
 from volmgr.model.volume import Applies, Facets, VolumeSpec
 from volmgr.requests import (
     Found,
@@ -68,7 +68,7 @@ class PayloadVolume(VolumePlugin[S], Measurable, Generic[S]):
             if not keeps:
                 _take_back(request, host, error)
             raise
-        return Mounted()
+        return Mounted(due_at=due_at(payload))
 
     def _write(self, request: Mount[S], payload: Payload, host: Host) -> None:
         group = request.fs_group
@@ -82,7 +82,7 @@ class PayloadVolume(VolumePlugin[S], Measurable, Generic[S]):
                 )
 
         for directory in _mount_points(request, payload):
-            host.files.ensure_directory(request.target / directory, _NESTED_MODE, parents_mode=_NESTED_MODE)
+            host.files.ensure_directory(request.target / directory, _NESTED_MODE)
         host.atomic.write(request.target, given_to(payload, group), before_publish=give)
 
     def unmount(self, request: Unmount, host: Host) -> Unmounted:
@@ -113,7 +113,13 @@ def _mount_points(request: Mount[S], payload: Payload) -> list[str]:
         mounts = [(each.name, each.mount_path, each.sub_path or each.sub_path_expr) for each in container.volume_mounts]
         found |= nested(mounts, request.spec.name)
     tops = {posixpath.normpath(path).partition("/")[0] for path in payload}
-    return sorted(path for path in found if path.partition("/")[0] not in tops and not path.startswith(".."))
+    parts = [tuple(path.split("/")) for path in found]
+    return sorted(
+        "/".join(path[:depth])
+        for path in parts
+        if path[0] not in tops and not path[0].startswith("..")
+        for depth in range(1, len(path) + 1)
+    )
 
 
 def _note_widened(request: Mount[S], payload: Payload) -> None:

@@ -38,7 +38,7 @@ from volmgr.model.objects import (
     StorageClass,
 )
 from volmgr.model.payload import KeyToPath, Payload, PayloadFile, files_of, mode_of
-from volmgr.model.pod import Container, FieldRef, Pod, PodSpec, ResourceFieldRef, ResourceRequirements
+from volmgr.model.pod import Container, FieldRef, Pod, PodSpec, ResourceFieldRef, ResourceRequirements, VolumeMount
 from volmgr.model.quantity import Quantity
 from volmgr.model.selectors import matches_labels
 from volmgr.model.volume import Applies, Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
@@ -158,6 +158,7 @@ __all__ = [
     "Unpacking",
     "VolmgrError",
     "VolumeMode",
+    "VolumeMount",
     "VolumePlugin",
     "VolumeSpec",
     "WaitForAttach",

@@ -192,6 +192,14 @@ class DeviceUnmounted:
     """The node's mount of the volume is gone."""
 
 
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A warning that its Pod's owner should see although all went well: it becomes an event of this reason."""
+
+    reason: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mounted:
     """The volume is ready for the Pod; `path` is where, if not at the request's target; `device_path` for BLOCK.
@@ -203,6 +211,7 @@ class Mounted:
     path: Path | None = None
     device_path: str = ""
     due_at: float | None = None
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from volmgr.errors import VolmgrError
 from volmgr.host.interface import FileInfo, FileSystem, Host, Identity, MountEntry
+from volmgr.model.payload import PayloadFile
 from volmgr.testing import FakeHost
 from volmgr.testing.contract.subject import snapshot
 from volmgr.testing.real_host import RealHosts
@@ -26,6 +27,13 @@ TARGETS = st.sampled_from(
 SUB_PATHS = st.sampled_from(["b", "b/c", "e", ".", "../d", "/a", "", "missing/x"])
 FLAGS = st.sampled_from([(), ("ro",), ("nosuid", "noexec"), ("rw", "noatime")])
 GROUPS = st.sampled_from([0, 7, 4711])
+TREES = st.sampled_from(
+    [
+        dict[str, PayloadFile](),
+        {"c": PayloadFile(data=b"one", mode=0o640)},
+        {"b/c": PayloadFile(data=b"", mode=0, uid=5), "e": PayloadFile(data=b"two", mode=0o666, gid=7)},
+    ]
+)
 
 
 def call(verb: str, *args: st.SearchStrategy[object], **kwargs: st.SearchStrategy[object]) -> st.SearchStrategy[Call]:
@@ -43,6 +51,9 @@ CALLS = st.one_of(
     call("files.write", PATHS, st.sampled_from([b"", b"one", b"longer text"]), MODES, durable=st.booleans()),
     call("files.ensure_symlink", PATHS, TARGETS),
     call("files.read_link", PATHS),
+    call("files.links", PATHS),
+    call("files.make_tree", PATHS, TREES),
+    call("files.has_tree", PATHS, TREES),
     call("files.rename", PATHS, PATHS),
     call("files.remove_file", PATHS),
     call("files.remove_directory", PATHS),

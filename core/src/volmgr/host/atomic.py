@@ -46,6 +46,14 @@ class AtomicWriter:
         """Say whether a volume has files that were written whole."""
         return _is_stamp(self._files.read_link(directory / DATA))
 
+    def read(self, directory: Path, path: str) -> bytes | None:
+        """Give what a file has that everybody sees; None when there is none.
+
+        Raises SpecError for a path that may not be, OperationError when it cannot be read.
+        """
+        stamp, clean = self._files.read_link(directory / DATA), _clean(path)
+        return self._files.read(directory / stamp / clean) if stamp is not None and _is_stamp(stamp) else None
+
     def write(
         self, directory: Path, payload: Payload, *, before_publish: Callable[[Path], None] = _nothing_first
     ) -> bool:

@@ -28,12 +28,16 @@ class KeyToPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadFile:
-    """One file of a volume: its bytes, its exact mode, its owner and group (-1: those of what the daemon makes)."""
+    """One file of a volume: its bytes, its exact mode, its owner and group (-1: those of what the daemon makes).
+
+    `due_at` is when another is to take its place (seconds of Unix time), if ever.
+    """
 
     data: bytes = field(repr=False)
     mode: int
     uid: int = -1
     gid: int = -1
+    due_at: float | None = None
 
 
 Payload = Mapping[str, PayloadFile]
@@ -80,6 +84,11 @@ def given_to(payload: Payload, group: int | None) -> dict[str, PayloadFile]:
     if group is None:
         return dict(payload)
     return {path: replace(file, mode=file.mode | GROUP_BITS, gid=group) for path, file in payload.items()}
+
+
+def due_at(payload: Payload) -> float | None:
+    """Give when the first of the files is to be replaced, if ever."""
+    return min((file.due_at for file in payload.values() if file.due_at is not None), default=None)
 
 
 def widened(payload: Payload) -> list[str]:
