@@ -128,11 +128,17 @@ class Admission:
             for verb in [verb for verb in slot if verb.is_making != operation.verb.is_making]:
                 del slot[verb]
 
-    def failed(self, operation: Operation, error: str, now: float, *, final: bool = False) -> Backoff:
-        """Note a failure and give when to try again: ever later, between the configured bounds; `final`: never."""
+    def failed(
+        self, operation: Operation, error: str, now: float, *, final: bool = False, longest: float | None = None
+    ) -> Backoff:
+        """Note a failure and give when to try again: ever later, between the configured bounds; `final`: never.
+
+        `longest` is in seconds, and stands for `backoff_max` where less is allowed.
+        """
         slot = self._backoffs.setdefault((operation.volume, operation.pod_uid), {})
         old = slot.get(operation.verb)
-        delay = min(old.delay * 2, self._config.backoff_max) if old else self._config.backoff_initial
+        delay = old.delay * 2 if old else self._config.backoff_initial
+        delay = min(delay, self._config.backoff_max, self._config.backoff_max if longest is None else longest)
         until = float("inf") if final else now + delay
         new = Backoff(delay, until, old.since if old else now, (old.attempts if old else 0) + 1, error)
         slot[operation.verb] = new

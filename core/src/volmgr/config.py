@@ -14,6 +14,7 @@ from volmgr.errors import ManifestError
 from volmgr.manifest.documents import documents
 from volmgr.model.duration import read_duration
 from volmgr.model.schema import Problem, SchemaError, Unknown, load
+from volmgr.model.tokens import TokenIssuer, read_token_issuer
 
 LIMIT = 1 << 20
 """Bytes; no configuration file is longer."""
@@ -44,6 +45,8 @@ class Config:
     """First back-off of a failed operation; kubelet's initialDurationBeforeRetry, 500 ms."""
     backoff_max: float = _duration("backoff_max", 122.0)
     """Longest back-off; kubelet's maxDurationBeforeRetry, 2 min 2 s."""
+    refresh_backoff_max: float = _duration("refresh_backoff_max", 30.0)
+    """Longest back-off of a mount that is due again (an ending token): a quarter of what is left of the shortest."""
     pod_error_limit: int = _count("pod_error_limit", 10)
     """Errors kept per Pod; kubelet's maxPodErrors."""
     operation_deadline: float = _duration("operation_deadline", 120.0)
@@ -84,8 +87,15 @@ class Config:
     """Settings of volume types, by the names that `volmgr plugins` lists; each package's README says which it has."""
     keep_terminated_pod_volumes: bool = _switch("keep_terminated_pod_volumes", default=False)
     """Keep the volumes of Pods that have finished; kubelet's old flag of that name."""
+    selinux_mount: bool = _switch("selinux_mount", default=True)
+    """Mount with their SELinux label PersistentVolumes of any access mode, not only of ReadWriteOncePod; kubelet's
+    gate SELinuxMount, on since 1.37."""
+    bind_claims: bool = _switch("bind_claims", default=True)
+    """Give PersistentVolumes to claims; off where a controller does."""
     controller_attach: bool = _switch("controller_attach", default=False)
     """A controller attaches volumes and says so in the node's status; kubelet's enableControllerAttachDetach."""
+    token_issuer: TokenIssuer | None = field(default=None, metadata={"name": "token_issuer", "read": read_token_issuer})
+    """In whose name service account tokens are issued, and how; none are without it."""
     node_name: str = field(default="", metadata={"name": "node_name"})
     """The Node among the manifests that this machine is."""
 

@@ -68,7 +68,7 @@ def read(files: Files, path: Path, kind: str) -> dict[str, object] | None:
 
 def sweep(files: Files, state: Path) -> None:
     """Remove what a daemon that was killed while it wrote has left; nobody else may be writing."""
-    kinds = [state / kind for kind in ("pods", "objects", "holds", "sources", "volumes")]
+    kinds = [state / kind for kind in ("pods", "objects", "holds", "sources", "tokens", "volumes")]
     for directory in (state, *kinds, *(state / "mounts" / uid for uid in files.names(state / "mounts"))):
         with suppress(OperationError):  # it does no harm, and the next start tries again
             for name in files.names(directory):

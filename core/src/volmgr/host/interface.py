@@ -269,9 +269,11 @@ class Commands(Protocol):
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
         cancelled: Callable[[], bool] | None = None,
+        told: Callable[[str], None] | None = None,
     ) -> CommandResult:
         """Run a command; `deadline` in seconds, `accept` the exit codes that are success.
 
+        `told` gets each line that it writes to its output, when it is written.
         Raises CommandError for another exit code, OperationError when it is not installed, UncertainError
         when the deadline passed (the process group was killed).
         """
@@ -316,6 +318,15 @@ class BlockDevices(Protocol):
     def identity(self, device: Path) -> str:
         """Name a block device as no other of this boot is named, not even one that gets its number later."""
         ...
+
+
+class OwnershipProgress(str):
+    """What a walk over a volume's files says each second that it gets on: entries done, changed, and how fast.
+
+    The core makes an event of it when the walk lasts, and does not take the operation for stuck.
+    """
+
+    __slots__ = ()
 
 
 class Ownership(Protocol):
@@ -452,6 +463,7 @@ class Kernel:
 
     boot_id: str
     memory: int
+    processors: int = 1
     tmpfs_noswap: bool = False
     huge_page_sizes: tuple[int, ...] = ()
     user_namespace: bool = False
@@ -495,6 +507,10 @@ class Host:
     def settings_of(self, cls: type[T]) -> T:
         """Give what the configuration says for one dataclass; its defaults where it says nothing."""
         return cast("T", self.settings[cls]) if cls in self.settings else cls()
+
+    def with_tokens(self, tokens: Tokens) -> Self:
+        """Give this host with another issuer of tokens."""
+        return replace(self, tokens=tokens)
 
     def with_settings(self, *settings: object) -> Self:
         """Give this host with other settings."""

@@ -17,6 +17,7 @@ def read_kernel() -> Kernel:
     user_namespace = Path("/proc/self/uid_map").read_text(encoding="ascii").split() != _WHOLE_MACHINE
     return Kernel(
         boot_id=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
+        processors=os.cpu_count() or 1,
         memory=memory_of(Path("/proc/meminfo").read_text(encoding="ascii")),
         tmpfs_noswap=version_of(os.uname().release) >= _NOSWAP and not user_namespace,
         huge_page_sizes=page_sizes_of(_names(Path("/sys/kernel/mm/hugepages"))),

@@ -15,10 +15,11 @@ from typing import TypeVar, cast
 from volmgr.manifest.pods import read_pod
 from volmgr.manifest.volumes import PV_FIELDS, NoTypes, SourceTypes, read_source
 from volmgr.model.meta import ObjectMeta
-from volmgr.model.names import is_label, is_subdomain, is_uid
+from volmgr.model.names import is_bundle, is_label, is_subdomain, is_uid
 from volmgr.model.objects import (
     CLUSTER_WIDE,
     AttachedVolume,
+    ClusterTrustBundle,
     ConfigMap,
     CSIDriver,
     Node,
@@ -31,7 +32,7 @@ from volmgr.model.objects import (
 )
 from volmgr.model.quantity import Quantity
 from volmgr.model.schema import Problem, SchemaError, Unknown, load, read_base64
-from volmgr.model.volume import ClaimRef, PersistentVolume, VolumeMode
+from volmgr.model.volume import ClaimRef, ClaimSpec, PersistentVolume, VolumeMode
 
 GROUPS: Mapping[str, str] = {
     "Pod": "",
@@ -41,6 +42,7 @@ GROUPS: Mapping[str, str] = {
     "Secret": "",
     "ServiceAccount": "",
     "Node": "",
+    "ClusterTrustBundle": "certificates.k8s.io",
     "StorageClass": "storage.k8s.io",
     "CSIDriver": "storage.k8s.io",
 }
@@ -93,7 +95,7 @@ def read_object(
 
 def _name_problems(kind: str, metadata: ObjectMeta) -> list[Problem]:
     problems: list[Problem] = []
-    if not is_subdomain(metadata.name):
+    if not (is_bundle(metadata.name) if kind == "ClusterTrustBundle" else is_subdomain(metadata.name)):
         remedy = "write lower-case letters, digits, '-' and '.'"
         problems.append(Problem("metadata.name", f"{metadata.name[:80]!r} is no valid name", remedy))
     if kind not in CLUSTER_WIDE and not is_label(metadata.namespace):
@@ -184,24 +186,9 @@ def _meant(fields: Mapping[str, object], known: frozenset[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ClaimResources:
-    requests: _Amounts = field(default_factory=_no_amounts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ClaimSpec:
-    access_modes: tuple[str, ...] = ()
-    volume_name: str = ""
-    volume_mode: VolumeMode = VolumeMode.FILESYSTEM
-    storage_class_name: str | None = None
-    resources: _ClaimResources = field(default_factory=_ClaimResources)
-    selector: Mapping[str, object] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Claim:
     metadata: ObjectMeta
-    spec: _ClaimSpec
+    spec: ClaimSpec
 
 
 def _claim(document: _Document, how: _How) -> PersistentVolumeClaim:
@@ -295,6 +282,25 @@ def _secret(document: _Document, how: _How) -> Secret:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _BundleSpec:
+    signer_name: str = ""
+    trust_bundle: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bundle:
+    metadata: ObjectMeta
+    spec: _BundleSpec
+
+
+def _bundle(document: _Document, how: _How) -> ClusterTrustBundle:
+    wire = load(_Bundle, document, unknown=how.unknown)
+    return ClusterTrustBundle(
+        metadata=wire.metadata, signer_name=wire.spec.signer_name, trust_bundle=wire.spec.trust_bundle
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _NodeStatus:
     allocatable: _Amounts = field(default_factory=_no_amounts)
     volumes_attached: tuple[AttachedVolume, ...] = ()
@@ -341,6 +347,7 @@ _READERS: Mapping[str, _Reader] = {
     "ConfigMap": _as_it_is(ConfigMap),
     "Secret": _secret,
     "ServiceAccount": _as_it_is(ServiceAccount),
+    "ClusterTrustBundle": _bundle,
     "StorageClass": _as_it_is(StorageClass),
     "CSIDriver": _driver,
     "Node": _node,

@@ -7,11 +7,13 @@ Source of the formats: kubelet's `fieldpath` and `resource` helpers (`FormatMap`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from volmgr.errors import SpecError
 from volmgr.model.objects import Node
+from volmgr.model.payload import PayloadFile, mode_of
 from volmgr.model.pod import Container, FieldRef, Pod, ResourceFieldRef, ResourceRequirements
 from volmgr.model.quantity import Quantity
 
@@ -50,6 +52,44 @@ VARIABLE_FIELDS = (*_OF_POD, *_SUBSCRIPTS, "spec.nodeName", "spec.serviceAccount
 """The fields that an environment variable may have here; the addresses below `status` are unknown without a runtime."""
 RESOURCES = tuple(f"{side}.{name}" for side in ("limits", "requests") for name in (*_PLAIN, "hugepages-SIZE"))
 """What a resourceFieldRef may name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownwardFile:
+    """One entry of `items`: the file at `path` shows a field of the Pod or a resource of a container."""
+
+    path: str
+    field_ref: FieldRef | None = None
+    resource_field_ref: ResourceFieldRef | None = None
+    mode: int | None = None
+
+
+def downward_files(
+    items: Iterable[DownwardFile], pod: Pod, available: Amounts, default_mode: int | None
+) -> dict[str, PayloadFile]:
+    """Give the files of `items`; raises SpecError with what is wrong with each. `available`: see `allocatable`."""
+    default = mode_of(default_mode)
+    files: dict[str, PayloadFile] = {}
+    problems: list[str] = []
+    for item in items:
+        try:
+            text = _shown(item, pod, available)
+            mode = mode_of(item.mode, default, f"items[{item.path}].mode")
+        except SpecError as error:
+            problems.append(f"{item.path}: {error}")
+        else:
+            files[item.path] = PayloadFile(data=text.encode(), mode=mode)
+    if problems:
+        raise SpecError(", and ".join(problems))
+    return files
+
+
+def _shown(item: DownwardFile, pod: Pod, available: Amounts) -> str:
+    if item.field_ref is not None and item.resource_field_ref is None:
+        return file_field(item.field_ref, pod)
+    if item.resource_field_ref is not None and item.field_ref is None:
+        return resource_field(item.resource_field_ref, pod, available)
+    raise SpecError("exactly one of fieldRef and resourceFieldRef is needed; keep or write one")
 
 
 def file_field(ref: FieldRef, pod: Pod) -> str:

@@ -21,6 +21,7 @@ _SUBDOMAIN_LENGTH = 253
 _PROJECTED = frozenset({"secret", "configMap", "downwardAPI", "projected"})
 _MODES = frozenset({"defaultMode", "mode"})
 _POD_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "pods.volmgr")
+_CLAIM_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "claims.volmgr")
 
 
 def is_label(name: str) -> bool:
@@ -31,6 +32,15 @@ def is_label(name: str) -> bool:
 def is_subdomain(name: str) -> bool:
     """Say whether `name` is a DNS subdomain (at most 253 characters): names of Pods and other objects."""
     return len(name) <= _SUBDOMAIN_LENGTH and _SUBDOMAIN.fullmatch(name) is not None
+
+
+def is_bundle(name: str) -> bool:
+    """Say whether `name` is one of a ClusterTrustBundle: a DNS subdomain, below its signer's parts if it has one.
+
+    `example.com:ca:roots` is of the signer `example.com/ca`.
+    """
+    *signer, last = name.split(":")
+    return is_subdomain(last) and all(map(is_subdomain, signer)) and len(name) <= _SUBDOMAIN_LENGTH
 
 
 def is_uid(uid: str) -> bool:
@@ -98,3 +108,13 @@ def _without_modes(value: object) -> object:
 def default_uid(namespace: str, name: str) -> str:
     """Give the UID of a Pod whose manifest has none: always the same for one namespace and name."""
     return str(uuid.uuid5(_POD_NAMESPACE, f"{namespace}/{name}"))
+
+
+def claim_uid(namespace: str, name: str) -> str:
+    """Give the UID of a claim whose manifest has none: always the same for one namespace and name."""
+    return str(uuid.uuid5(_CLAIM_NAMESPACE, f"{namespace}/{name}"))
+
+
+def ephemeral_claim_uid(pod_uid: str, volume: str) -> str:
+    """Give the UID of the claim of a Pod's ephemeral volume: always the same for one Pod and volume."""
+    return str(uuid.uuid5(_CLAIM_NAMESPACE, f"{pod_uid}//{volume}"))

@@ -28,6 +28,8 @@ class PersistentVolumeClaim:
     requests: Mapping[str, Quantity] = field(default_factory=lambda: _NO_QUANTITIES)
     selector: Mapping[str, object] | None = None
     phase: str = ""
+    message: str = ""
+    """Why it is in this phase, when that is worth knowing."""
     status_capacity: Mapping[str, Quantity] = field(default_factory=lambda: _NO_QUANTITIES)
 
 
@@ -54,6 +56,15 @@ class ServiceAccount:
     """The identity a Pod runs under."""
 
     metadata: ObjectMeta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterTrustBundle:
+    """Certificates to trust, PEM; `signer_name` says whose, if anybody's."""
+
+    metadata: ObjectMeta
+    signer_name: str = ""
+    trust_bundle: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,12 +127,13 @@ Object = (
     | ConfigMap
     | Secret
     | ServiceAccount
+    | ClusterTrustBundle
     | StorageClass
     | CSIDriver
     | Node
 )
 
-CLUSTER_WIDE = frozenset({"PersistentVolume", "StorageClass", "CSIDriver", "Node"})
+CLUSTER_WIDE = frozenset({"PersistentVolume", "ClusterTrustBundle", "StorageClass", "CSIDriver", "Node"})
 
 
 def ref_of(item: Object) -> ObjectRef:

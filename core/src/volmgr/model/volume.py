@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from volmgr.model.meta import ObjectMeta, ObjectRef
 from volmgr.model.quantity import Quantity
@@ -63,10 +63,45 @@ class ClaimVolumeSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimResources:
+    """How much a claim asks for."""
+
+    requests: Mapping[str, Quantity] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimSpec:
+    """What a claim asks for, as on the wire."""
+
+    access_modes: tuple[str, ...] = ()
+    volume_name: str = ""
+    volume_mode: VolumeMode = VolumeMode.FILESYSTEM
+    storage_class_name: str | None = None
+    resources: ClaimResources = field(default_factory=ClaimResources)
+    selector: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateMeta:
+    """What a claim takes over from its template's metadata."""
+
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    annotations: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimTemplate:
+    """What the claim of an ephemeral volume is made from."""
+
+    spec: ClaimSpec
+    metadata: TemplateMeta = field(default_factory=TemplateMeta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EphemeralVolumeSource:
     """The source of a Pod volume `ephemeral`: a claim named `<pod>-<volume>` that lives as long as the Pod."""
 
-    volume_claim_template: Mapping[str, object]
+    volume_claim_template: ClaimTemplate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +120,8 @@ class PersistentVolume:
     reclaim_policy: str = "Retain"
     node_affinity: Mapping[str, object] | None = None
     phase: str = ""
+    message: str = ""
+    """Why it is in this phase, when that is worth knowing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +151,8 @@ class Facets:
 
     attach, device, block, expand: which operations it takes part in. selinux: mounts with `-o context=`.
     multi_attach: several nodes at once. remount: mounted again whenever a referenced object changes.
-    directory: has a directory below the Pod's (hostPath has none).
+    directory: has a directory below the Pod's (hostPath has none). read_only: containers may only read it, whatever their
+    volumeMounts say. relabel: its files may be given the SELinux label of a container (not what the node shares).
     """
 
     attach: bool = False
@@ -126,11 +164,26 @@ class Facets:
     fs_group: Applies = Applies.CORE
     remount: bool = False
     directory: bool = True
+    read_only: bool = False
+    relabel: bool = True
+
+
+class Selector(Protocol):
+    """Says which objects of a kind are meant; a frozen dataclass, since wishes are compared."""
+
+    def accepts(self, item: object) -> bool:
+        """Say whether an object of the kind is one of them; pure."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An object that a volume needs; an optional one may be absent."""
+    """An object that a volume needs; an optional one may be absent. It may be the Pod itself, if files show it.
+
+    With a `selector` it stands for every object of the kind that this accepts, at least one unless it is optional;
+    the name in `ref` is then what people read while there is none (`of signer example.com/ca`).
+    """
 
     ref: ObjectRef
     optional: bool = False
+    selector: Selector | None = None

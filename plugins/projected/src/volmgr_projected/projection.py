@@ -1,0 +1,221 @@
+"""What the sources of one projected volume need, and which files they give."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from volmgr.plugin import (
+    ConfigMap,
+    Host,
+    Mount,
+    Object,
+    ObjectRef,
+    OperationError,
+    Payload,
+    PayloadFile,
+    PluginError,
+    Pod,
+    Reference,
+    Secret,
+    ServiceAccount,
+    SpecError,
+    TransientError,
+    VolumeSpec,
+    allocatable,
+    capacity,
+    downward_files,
+    files_of,
+    mode_of,
+)
+from volmgr_projected import bundles
+from volmgr_projected.sources import (
+    BundleProjection,
+    DownwardProjection,
+    ObjectProjection,
+    ProjectedSource,
+    Source,
+    TokenProjection,
+)
+
+T = TypeVar("T", bound=Object)
+
+_Failure = SpecError | OperationError | TransientError | PluginError
+_PRIVATE_MODE = 0o600
+"""The mode of a token that belongs to somebody: one user, or a group (which may read it, then)."""
+_CERTIFICATE_REMEDY = (
+    "podCertificate needs an API server that signs certificates, which exists in kube mode only; here, put the"
+    " certificate into a Secret and project that"
+)
+
+
+def references_of(spec: VolumeSpec[ProjectedSource], pod: Pod) -> Iterator[Reference]:
+    """Name every object that the sources need; raises SpecError for a source that says too little or too much."""
+    namespace = pod.metadata.namespace
+    for number, source in enumerate(spec.source.sources):
+        try:
+            match _only(source):
+                case ObjectProjection() as given:
+                    yield Reference(_named(given, source, namespace), optional=given.optional)
+                case DownwardProjection():
+                    yield Reference(ObjectRef("Pod", namespace, pod.metadata.name))
+                case TokenProjection():
+                    yield Reference(_account(pod), optional=True)
+                case BundleProjection() as given:
+                    yield bundles.reference(given)
+        except SpecError as error:
+            raise SpecError(f"volume {spec.name}: sources[{number}]: {error}") from None
+
+
+_Part = ObjectProjection | DownwardProjection | TokenProjection | BundleProjection
+
+
+def _only(source: Source) -> _Part:
+    parts = (
+        source.secret,
+        source.config_map,
+        source.downward_api,
+        source.service_account_token,
+        source.cluster_trust_bundle,
+    )
+    given = [part for part in parts if part is not None]
+    if source.pod_certificate is not None:
+        raise SpecError(_CERTIFICATE_REMEDY)
+    if len(given) != 1:
+        raise SpecError(
+            f"names {len(given)} of secret, configMap, downwardAPI, serviceAccountToken and clusterTrustBundle;"
+            " a source is exactly one of them"
+        )
+    return given[0]
+
+
+def _named(given: ObjectProjection, source: Source, namespace: str) -> ObjectRef:
+    kind, field = ("Secret", "secret") if source.secret is given else ("ConfigMap", "configMap")
+    if not given.name:
+        raise SpecError(f"{field}.name is missing; name the {kind}")
+    return ObjectRef(kind, namespace, given.name)
+
+
+def _account(pod: Pod) -> ObjectRef:
+    return ObjectRef("ServiceAccount", pod.metadata.namespace, pod.spec.service_account_name or "default")
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The files of one volume, as of now."""
+
+    request: Mount[ProjectedSource]
+    host: Host
+
+    def payload(self) -> Payload:
+        """Give all files, a later source's before an earlier one's of the same path.
+
+        What is wrong with every source is one error: of the author's, unless something else is wrong, too, and may
+        be mended without them.
+        """
+        files: dict[str, PayloadFile] = {}
+        failures: list[tuple[int, _Failure]] = []
+        for number, source in enumerate(self.request.spec.source.sources):
+            try:
+                given = {_clean(path): file for path, file in self._files(source).items()}
+            except (SpecError, OperationError, TransientError, PluginError) as error:
+                failures.append((number, error))
+                continue
+            self._say_replaced(number, files.keys() & given.keys())
+            files.update(given)
+        if failures:
+            raise _together(self.request.spec.name, failures)
+        return files
+
+    def _say_replaced(self, number: int, paths: set[str]) -> None:
+        if paths:
+            self.request.progress(f"sources[{number}] replaces {', '.join(sorted(paths))} of an earlier source")
+
+    def _files(self, source: Source) -> Payload:
+        match _only(source):
+            case ObjectProjection() as given if given is source.secret:
+                return self._of_secret(given)
+            case ObjectProjection() as given:
+                return self._of_config_map(given)
+            case DownwardProjection() as given:
+                available = allocatable(self.request.node, capacity(self.host))
+                return downward_files(given.items, self.request.pod, available, self._default_mode)
+            case TokenProjection() as given:
+                return {given.path: self._token(given)}
+            case BundleProjection() as given:
+                return {given.path: self._bundle(given)}
+
+    @property
+    def _default_mode(self) -> int | None:
+        return self.request.spec.source.default_mode
+
+    def _of_secret(self, given: ObjectProjection) -> Payload:
+        found = self._object(Secret, given)
+        return {} if found is None else self._chosen(found.data, given, "references non-existent secret key: {}")
+
+    def _of_config_map(self, given: ObjectProjection) -> Payload:
+        found = self._object(ConfigMap, given)
+        if found is None:
+            return {}
+        texts = {key: text.encode() for key, text in found.data.items()}
+        return self._chosen({**texts, **found.binary_data}, given, "references non-existent config key: {}")
+
+    def _object(self, kind: type[T], given: ObjectProjection) -> T | None:
+        ref = ObjectRef(kind.__name__, self.request.pod.metadata.namespace, given.name)
+        found = self.request.objects.get(ref)
+        if isinstance(found, kind):
+            return found
+        if given.optional:
+            return None
+        raise TransientError(f"{ref} is missing", waits_for=str(ref))
+
+    def _chosen(self, data: Mapping[str, bytes], given: ObjectProjection, missing: str) -> Payload:
+        return files_of(data, given.items, default_mode=self._default_mode, optional=given.optional, missing=missing)
+
+    def _bundle(self, given: BundleProjection) -> PayloadFile:
+        found = bundles.chosen(given, self.request.objects)
+        if not found and not given.optional:
+            which = str(bundles.reference(given).ref)
+            raise TransientError(f"{which} is missing", waits_for=which)
+        return PayloadFile(data=bundles.certificates(found), mode=mode_of(None, self._default_mode))
+
+    def _token(self, given: TokenProjection) -> PayloadFile:
+        request = self.request
+        account = request.objects.get(_account(request.pod))
+        token = self.host.tokens.issue(
+            request.pod,
+            audience=given.audience,
+            expiration_seconds=given.expiration_seconds,
+            account=account if isinstance(account, ServiceAccount) else None,
+            held=self._held(given.path),
+        )
+        owned = request.fs_user is not None or request.fs_group is not None
+        mode = _PRIVATE_MODE if owned else mode_of(None, self._default_mode)
+        owner = -1 if request.fs_user is None else request.fs_user
+        return PayloadFile(data=token.value.encode(), mode=mode, uid=owner, due_at=token.due_at)
+
+    def _held(self, path: str) -> str:
+        """Give the token that the volume has: the issuer says whether it is still good."""
+        data: bytes | None = None
+        with suppress(OperationError):  # whatever is there is replaced, or named by who writes
+            data = self.host.atomic.read(self.request.target, path)
+        return (data or b"").decode("ascii", "replace")
+
+
+def _clean(path: str) -> str:
+    """Let equal paths be equal; one that may not be is left to who writes."""
+    return path if not path or ".." in path.split("/") else posixpath.normpath(path)
+
+
+def _together(volume: str, failures: list[tuple[int, _Failure]]) -> _Failure:
+    text = ", and ".join(f"sources[{number}]: {error}" for number, error in failures)
+    message = f"volume {volume}: {text}"
+    if all(isinstance(error, SpecError) for _, error in failures):
+        return SpecError(message)
+    if all(isinstance(error, TransientError) for _, error in failures):
+        first = failures[0][1]
+        return TransientError(message, waits_for=first.waits_for if isinstance(first, TransientError) else "")
+    return OperationError(message)
