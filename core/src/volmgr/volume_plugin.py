@@ -87,6 +87,9 @@ class VolumePlugin(Generic[S]):
     """A frozen dataclass, all of whose fields have defaults: what the configuration may say of this type below
     `plugins`. An operation reads it with `host.settings_of(cls)`."""
 
+    mount_deadline: ClassVar[float] = 0.0
+    """Seconds that a mount of this type may take, where that is more than the configuration's `operation_deadline`."""
+
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Refuse a class whose public methods are no part of the plugin interface, or whose name is not qualified."""
         super().__init_subclass__(**kwargs)

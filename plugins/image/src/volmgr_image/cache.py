@@ -1,0 +1,249 @@
+"""The images of a node below `ROOT/volmgr/images/`: unpacked once, shared by Pods, mounted for each.
+
+    content/<digest>/rootfs, …/image.json, …/turn    an unpacked image, what it takes, when it was used last
+    references/<key>.json                            which digest a reference stood for
+    uses/<uid>/<volume>.json                         which image a Pod's volume uses, written ahead of its mount
+    mounts/<uid>/<volume>                            where it is mounted
+    pulls/<key>                                      what is downloaded of a reference so far
+    work/<life>/<uid>.<volume>                       what one operation is making; of an earlier life: left by a crash
+
+There is no lock: an image leaves by a rename, and whoever says that it uses one looks afterwards whether it is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from volmgr.plugin import Host, OperationError
+from volmgr_image.documents import Fields, number, read_object, text
+
+LIFE = uuid.uuid4().hex[:16]
+"""Names this life of the daemon, which has the root's lock: what another one left is nobody's."""
+_PRIVATE = 0o700
+_OPTIONS = ("ro", "nosuid", "nodev", "noexec")
+_SUFFIX = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One volume of one Pod."""
+
+    uid: str
+    volume: str
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """One unpacked image; `turn` grows with each use of any image."""
+
+    key: str
+    size: int
+    turn: int
+
+
+class Cache:
+    """The directories above, on one host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._top = host.paths.state / "images"
+
+    # What a Pod's volume uses
+
+    def place(self, use: Use) -> Path:
+        """Give where a Pod's volume is mounted."""
+        return self._top / "mounts" / use.uid / use.volume
+
+    def work(self, use: Use) -> Path:
+        """Give the directory in which an operation for a volume makes things, on the file system of the content."""
+        return self._top / "work" / LIFE / f"{use.uid}.{use.volume}"
+
+    def is_mounted(self, use: Use) -> bool:
+        """Say whether a volume's mount is there and whole: a killed daemon may have left a writable one."""
+        entry = self._host.mounts.entry(self.place(use))
+        return entry is not None and set(_OPTIONS) <= set(entry.options)
+
+    def claim(self, use: Use, reference: str, digest: str = "") -> None:
+        """Write down that a volume uses an image, from now on."""
+        path = self._marker(use)
+        self._directory(path.parent)
+        self._write(path, {"digest": _key(digest), "reference": _hash(reference), "life": LIFE})
+
+    def bind(self, use: Use, digest: str) -> Path:
+        """Mount an image for a volume that has claimed it; raises OperationError when it left meanwhile."""
+        place, rootfs = self.place(use), self.content(digest) / "rootfs"
+        self._directory(place)
+        self._host.mounts.ensure_bound(rootfs, place, options=_OPTIONS)
+        bound, there = self._host.files.info(place), self._host.files.info(rootfs)
+        if bound is None or there is None or (bound.device, bound.inode) != (there.device, there.inode):
+            raise OperationError(f"image {digest} left the cache while it was mounted; it is fetched again")
+        return place
+
+    def release(self, use: Use) -> None:
+        """Unmount a volume and forget its use; never mounted is success."""
+        place, marker = self.place(use), self._marker(use)
+        self._host.mounts.unmount_below(place)
+        self._host.files.remove_directory(place)
+        self._host.files.remove_directory(place.parent)
+        self.clear_work(use)
+        key = text(self._read(marker), "digest")
+        if key:
+            self._touch(key)
+        self._host.files.remove_file(marker)
+        self._host.files.remove_directory(marker.parent)
+
+    def clear_work(self, use: Use) -> None:
+        """Take away what an operation for a volume made or left."""
+        self._discard(self.work(use))
+
+    # What was unpacked
+
+    def content(self, digest: str) -> Path:
+        """Give the directory of an unpacked image."""
+        return self._top / "content" / _key(digest)
+
+    def has(self, digest: str) -> bool:
+        """Say whether an image is unpacked, whole."""
+        return bool(digest) and self._host.files.info(self.content(digest) / "image.json") is not None
+
+    def keep(self, made: Path, digest: str, reference: str, size: int) -> None:
+        """Move an unpacked image (a directory with `rootfs` in it) to its place, unless another was quicker."""
+        self._write(made / "image.json", {"digest": digest, "reference": reference, "bytes": size})
+        self._directory(self.content(digest).parent)
+        try:
+            self._host.files.rename(made, self.content(digest))
+        except OperationError:
+            if not self.has(digest):
+                raise
+
+    def remember(self, reference: str, digest: str, source: str = "") -> None:
+        """Note which image a reference stands for, and (`source`) by which digest its registry knows it."""
+        path = self._reference(reference)
+        self._directory(path.parent)
+        self._write(path, {"reference": reference, "digest": digest, "source": source})
+
+    def remembered(self, reference: str) -> tuple[str, str]:
+        """Give the digest and the source that were noted for a reference, empty when it is unknown."""
+        fields = self._read(self._reference(reference))
+        return text(fields, "digest"), text(fields, "source")
+
+    def pulls(self, reference: str) -> Path:
+        """Give the directory of what is downloaded of a reference; it outlives an operation that is cut off."""
+        return self._top / "pulls" / _hash(reference)
+
+    def forget_pull(self, reference: str) -> None:
+        """Take away what was downloaded."""
+        self._discard(self.pulls(reference))
+
+    # What leaves
+
+    def evict(self, limit: int) -> None:
+        """Let unused images leave, the least recently used first, until all take no more than `limit` bytes."""
+        contents = sorted(self._contents(), key=lambda content: content.turn)
+        size, used = sum(content.size for content in contents), self._used()
+        for content in contents:
+            if size <= limit:
+                return
+            if content.key not in used and self._leave(content.key):
+                size -= content.size
+
+    def _leave(self, key: str) -> bool:
+        """Let an image leave, unless somebody has claimed it just now."""
+        place = self._top / "content" / key
+        aside = self._top / "work" / LIFE / f"leaving-{key}"
+        self._directory(aside.parent)
+        self._discard(aside)
+        self._host.files.rename(place, aside)
+        if key in self._used():
+            self._host.files.rename(aside, place)
+            return False
+        for path in self._documents(self._top / "references"):
+            if _key(text(self._read(path), "digest")) == key:
+                self._host.files.remove_file(path)
+        self._discard(aside)
+        return True
+
+    def sweep(self) -> None:
+        """Take away what earlier lives left: work, downloads, and mounts of Pods of which nothing is known any more."""
+        files = self._host.files
+        for life in files.names(self._top / "work"):
+            if life != LIFE:
+                self._discard(self._top / "work" / life)
+        pulls = files.names(self._top / "pulls")
+        wanted: set[str] = set()
+        for use, fields in self._uses():
+            if text(fields, "life") != LIFE and not any(files.info(path) for path in self._host.paths.records(use.uid)):
+                self.release(use)
+            else:
+                wanted.add(text(fields, "reference"))
+        for key in pulls:
+            if key not in wanted:
+                self._discard(self._top / "pulls" / key)
+
+    def _used(self) -> set[str]:
+        return {text(fields, "digest") for _, fields in self._uses()}
+
+    def _uses(self) -> Iterator[tuple[Use, Fields]]:
+        top = self._top / "uses"
+        for uid in self._host.files.names(top):
+            for path in self._documents(top / uid):
+                yield Use(uid, path.name.removesuffix(_SUFFIX)), self._read(path)
+
+    def _contents(self) -> Iterator[Content]:
+        for key in self._host.files.names(self._top / "content"):
+            yield self._content(key)
+
+    def _content(self, key: str) -> Content:
+        place = self._top / "content" / key
+        size = number(self._read(place / "image.json"), "bytes")
+        return Content(key, max(size, 0), max(number(self._read(place / "turn"), "turn"), 0))
+
+    def _touch(self, key: str) -> None:
+        """Let an image be the most recently used one; a number, since clocks are set back."""
+        if self._host.files.info(self._top / "content" / key) is not None:
+            turn = max((content.turn for content in self._contents()), default=0) + 1
+            self._write(self._top / "content" / key / "turn", {"turn": turn})
+
+    # Small things
+
+    def _marker(self, use: Use) -> Path:
+        return self._top / "uses" / use.uid / f"{use.volume}{_SUFFIX}"
+
+    def _reference(self, reference: str) -> Path:
+        return self._top / "references" / f"{_hash(reference)}{_SUFFIX}"
+
+    def _documents(self, directory: Path) -> tuple[Path, ...]:
+        names = self._host.files.names(directory)
+        return tuple(directory / name for name in names if name.endswith(_SUFFIX) and not name.startswith("."))
+
+    def _directory(self, path: Path) -> None:
+        self._host.files.ensure_directory(path, _PRIVATE, parents_mode=_PRIVATE)
+
+    def _write(self, path: Path, fields: Fields) -> None:
+        self._host.files.write(path, json.dumps(fields).encode() + b"\n")
+
+    def _read(self, path: Path) -> Fields:
+        """Read one of our documents; a damaged one says nothing."""
+        try:
+            data = self._host.files.read(path)
+            return {} if data is None else read_object(data, str(path))
+        except OperationError:
+            return {}
+
+    def _discard(self, path: Path) -> None:
+        if self._host.files.info(path) is not None:
+            self._host.mounts.unmount_below(path)
+            self._host.files.discard(path)
+
+
+def _key(digest: str) -> str:
+    return digest.replace(":", "-")
+
+
+def _hash(reference: str) -> str:
+    return hashlib.sha256(reference.encode()).hexdigest()[:32]

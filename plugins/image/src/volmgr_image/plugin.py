@@ -1,0 +1,172 @@
+"""image: the content of an OCI image, read-only, unpacked once for all Pods of the node.
+
+Behaviour: image volumes of Kubernetes 1.37, which kubelet leaves to its runtime; the formats are those of OCI.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from volmgr.plugin import (
+    Applies,
+    Facets,
+    Handles,
+    Host,
+    Mount,
+    Mounted,
+    ObjectRef,
+    Objects,
+    OperationError,
+    Pod,
+    Reference,
+    UncertainError,
+    Unmount,
+    Unmounted,
+    VolmgrError,
+    VolumePlugin,
+    VolumeSpec,
+    Where,
+)
+from volmgr_image.cache import Cache, Use
+from volmgr_image.layout import OciLayout
+from volmgr_image.platform import Platform, this_platform
+from volmgr_image.reference import Archive, Layout, Named, parse, pull_policy
+from volmgr_image.registry import Registry
+from volmgr_image.settings import ImageSettings
+from volmgr_image.unpacking import Unpacker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageSource:
+    """`image` of a Pod volume: which image, and whether what is on the node will do."""
+
+    reference: str = ""
+    pull_policy: str = ""
+
+
+class Image(VolumePlugin[ImageSource]):
+    """Give a Pod the files of an image."""
+
+    name = "kubernetes.io/image"
+    handles = (Handles("image", where=Where.POD, source=ImageSource),)
+    settings = ImageSettings
+    mount_deadline = 3600.0  # an image may be large, and a registry far away
+
+    def volume_name(self, spec: VolumeSpec[ImageSource]) -> str:
+        return spec.source.reference or "image"
+
+    def facets(self, spec: VolumeSpec[ImageSource], objects: Objects) -> Facets:
+        del spec, objects
+        return Facets(fs_group=Applies.NOBODY, directory=False)
+
+    def references(self, spec: VolumeSpec[ImageSource], pod: Pod) -> tuple[Reference, ...]:
+        del spec
+        names = (ref.name for ref in pod.spec.image_pull_secrets if ref.name)
+        return tuple(Reference(ObjectRef("Secret", pod.metadata.namespace, name), optional=True) for name in names)
+
+    def exclusive(self, spec: VolumeSpec[ImageSource]) -> tuple[str, ...]:
+        return (f"{self.name} {spec.source.reference}",)
+
+    def mount(self, request: Mount[ImageSource], host: Host) -> Mounted:
+        cache, use = Cache(host), Use(request.pod.uid, request.spec.name)
+        reference = request.spec.source.reference
+        policy = pull_policy(reference, request.spec.source.pull_policy)
+        if cache.is_mounted(use):  # an image does not change under a Pod
+            return Mounted(path=cache.place(use))
+        cache.release(use)  # what a killed mount left
+        try:
+            cache.claim(use, reference)
+            cache.sweep()
+            digest = _Wanted(request, host, cache, use, reference).digest(policy)
+            path = cache.bind(use, digest)
+            cache.clear_work(use)
+        except UncertainError:
+            raise
+        except VolmgrError as error:
+            _take_back(cache, use, error)
+            raise
+        return Mounted(path=path)
+
+    def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        cache = Cache(host)
+        cache.release(Use(request.pod_uid, request.spec_name))
+        cache.sweep()
+        cache.evict(host.settings_of(ImageSettings).image_cache_limit.to_int())
+        return Unmounted()
+
+
+def _take_back(cache: Cache, use: Use, error: VolmgrError) -> None:
+    try:
+        cache.release(use)
+    except VolmgrError as second:
+        raise UncertainError(f"{error}; and what was made cannot be taken back: {second}") from second
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The image that one mount request wants."""
+
+    request: Mount[ImageSource]
+    host: Host
+    cache: Cache
+    use: Use
+    reference: str
+
+    def digest(self, policy: str) -> str:
+        """See to it that the image is unpacked and claimed; gives its digest."""
+        known, source = self.cache.remembered(self.reference)
+        if policy != "Always" and self._claims(known):
+            return known
+        if policy == "Never":
+            raise OperationError(
+                f"image {self.reference!r} is not present with pull policy of Never;"
+                " use it once with IfNotPresent, or write that"
+            )
+        match parse(self.reference):
+            case Layout(path, tag):
+                return self._unpacked(OciLayout(self.host, path, self.reference), tag)
+            case Archive(path, tag):
+                return self._of_archive(path, tag)
+            case Named() as named:
+                return self._pulled(named, known, source)
+
+    def _claims(self, digest: str) -> bool:
+        """Claim an image that is there; first the claim, then the look: else it might leave in between."""
+        if digest:
+            self.cache.claim(self.use, self.reference, digest)
+        return self.cache.has(digest)
+
+    def _of_archive(self, path: Path, tag: str) -> str:
+        layout = self._unpacker().archive(path, self.reference)
+        return self._unpacked(OciLayout(self.host, layout, self.reference), tag)
+
+    def _pulled(self, named: Named, known: str, source: str) -> str:
+        registry = Registry(named, self._platform(), cast("Mount[object]", self.request), self.host, self.cache)
+        now = registry.source()
+        if known and now == source and self._claims(known):
+            return known
+        digest = self._unpacked(registry.pull(self.reference), "", source=now)
+        self.cache.forget_pull(self.reference)
+        return digest
+
+    def _unpacked(self, layout: OciLayout, tag: str, *, source: str = "") -> str:
+        image = layout.find(tag, self._platform())
+        if not self._claims(image.digest):
+            unpacker = self._unpacker()
+            made = unpacker.image(image, self.reference)
+            self.cache.keep(made, image.digest, self.reference, unpacker.content)
+            self.cache.evict(self._settings.image_cache_limit.to_int())
+        self.cache.remember(self.reference, image.digest, source)
+        return image.digest
+
+    def _unpacker(self) -> Unpacker:
+        return Unpacker.of(cast("Mount[object]", self.request), self.host, self.cache.work(self.use))
+
+    def _platform(self) -> Platform:
+        return this_platform(self._settings.platform)
+
+    @property
+    def _settings(self) -> ImageSettings:
+        return self.host.settings_of(ImageSettings)

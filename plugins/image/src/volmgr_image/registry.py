@@ -1,0 +1,120 @@
+"""Pulls images from registries by skopeo into a layout; credentials go by a file in memory, never by arguments."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from volmgr.plugin import CommandError, Host, Mount, ObjectRef, OperationError, Secret
+from volmgr_image.cache import Cache, Use
+from volmgr_image.credentials import authfile
+from volmgr_image.layout import OciLayout
+from volmgr_image.platform import Platform
+from volmgr_image.reference import Named
+from volmgr_image.settings import ImageSettings
+
+_CLIENT = "skopeo"
+_POLICY = Path("/etc/containers/policy.json")
+_LONGEST = 3600.0  # seconds, where the core sets no deadline
+_TAG = "image"
+_MESSAGE = re.compile(r'msg="((?:[^"\\]|\\.)*)"')
+_AUTHFILE_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """One image in a registry, for one mount request."""
+
+    named: Named
+    platform: Platform
+    request: Mount[object]
+    host: Host
+    cache: Cache
+
+    def source(self) -> str:
+        """Ask by which digest the registry knows the image now."""
+        self.request.progress(f"asking for image {self.named.name}")
+        with self._authfile() as auth:
+            tls = ("--tls-verify=false",) if self._is_insecure() else ()
+            options = ("--no-tags", "--format", "{{.Digest}}", "--authfile", str(auth), *tls)
+            return self._run("inspect", *options, f"docker://{self.named.name}").strip()
+
+    def pull(self, reference: str) -> OciLayout:
+        """Download the image; blobs that an earlier try has downloaded are not asked for again."""
+        self.request.progress(f"pulling image {self.named.name}")
+        pulls = self.cache.pulls(reference)
+        layout, blobs = pulls / "layout", pulls / "blobs"
+        for directory in (layout, blobs):
+            self.host.files.ensure_directory(directory, 0o700, parents_mode=0o700)
+        with self._authfile() as auth:
+            tls = ("--src-tls-verify=false",) if self._is_insecure() else ()
+            options = ("--quiet", "--src-authfile", str(auth), *tls, "--dest-shared-blob-dir", str(blobs))
+            self._run("copy", *options, f"docker://{self.named.name}", f"oci:{layout}:{_TAG}")
+        return OciLayout(self.host, layout, reference, blobs=blobs)
+
+    def _run(self, command: str, *arguments: str) -> str:
+        if self.host.commands.find(_CLIENT) is None:
+            raise OperationError(
+                f"cannot pull image {self.named.name}: {_CLIENT} is not installed; install the Debian package {_CLIENT}"
+            )
+        left = self.request.deadline - self.host.clock()
+        try:
+            result = self.host.commands.run(
+                [_CLIENT, *self._options(), command, *arguments],
+                deadline=_LONGEST if math.isinf(left) else max(left, 1.0),
+                cancelled=self.request.cancelled,
+            )
+        except CommandError as error:
+            raise OperationError(f"cannot pull image {self.named.name}: {self._said(error)}") from error
+        return result.stdout
+
+    def _options(self) -> tuple[str, ...]:
+        options = ["--override-os", self.platform.os, "--override-arch", self.platform.architecture]
+        if self.platform.variant:
+            options += ["--override-variant", self.platform.variant]
+        if self.host.files.info(_POLICY) is None:  # then every image is taken, as by runtimes; else the policy rules
+            options.append("--insecure-policy")
+        return tuple(options)
+
+    def _said(self, error: CommandError) -> str:
+        messages = _MESSAGE.findall(error.stderr)
+        said = (messages[-1] if messages else error.stderr.strip() or "no message").replace('\\"', '"')
+        missing = [ref.name for ref in self._secret_refs() if ref not in self.request.objects]
+        if missing:
+            said += f"; imagePullSecrets of the Pod that do not exist: {', '.join(missing)}"
+        return said
+
+    def _is_insecure(self) -> bool:
+        return self.named.host in self.host.settings_of(ImageSettings).insecure_registries
+
+    def _secret_refs(self) -> tuple[ObjectRef, ...]:
+        pod = self.request.pod
+        names = (ref.name for ref in pod.spec.image_pull_secrets if ref.name)
+        return tuple(ObjectRef("Secret", pod.metadata.namespace, name) for name in names)
+
+    @contextmanager
+    def _authfile(self) -> Generator[Path]:
+        """Write the credentials to a file system in memory of their own, and take it away at once."""
+        directory = self.cache.work(Use(self.request.pod.uid, self.request.spec.name)) / "auth"
+        self.host.files.ensure_directory(directory, 0o700, parents_mode=0o700)
+        swap = ("noswap",) if self.host.kernel.tmpfs_noswap else ()
+        options = ("mode=0700", "size=4m", "nosuid", "nodev", "noexec", *swap)
+        try:
+            self.host.mounts.ensure_mounted(directory, "tmpfs", source="volmgr", options=options)
+            self.host.files.write(directory / "auth.json", self._credentials(), 0o600)
+            yield directory / "auth.json"
+        finally:
+            self.host.mounts.unmount(directory)
+            self.host.files.remove_directory(directory)
+
+    def _credentials(self) -> bytes:
+        path = self.host.settings_of(ImageSettings).authfile
+        node = self.host.files.read(Path(path), _AUTHFILE_LIMIT) if path else None
+        if path and node is None:
+            raise OperationError(f"the authfile {path} of the configuration does not exist")
+        found = (self.request.objects.get(ref) for ref in self._secret_refs())
+        return authfile(node, path, [item for item in found if isinstance(item, Secret)])
