@@ -186,13 +186,22 @@ class LocalTree:
         except FileNotFoundError:
             if not make:
                 raise
-        with self._place(path, make=True) as (directory, name):
+        depth = len(path)
+        while (above := self._existing(path[: depth - 1])) is None:
+            depth -= 1
+        for name in path[depth - 1 :]:
             try:
-                os.mkdir(name, _PARENT_MODE, dir_fd=directory)
-            except FileExistsError as error:  # a link that leads to nothing in the tree
-                raise FileNotFoundError(errno.ENOENT, f"{'/'.join(path)} is a link to nothing in the image") from error
-            os.chmod(f"/proc/self/fd/{directory}/{name}", _PARENT_MODE)  # whatever the umask is
-        return self._open(path, _NAMING)
+                below = _make_directory(name, above)
+            finally:
+                os.close(above)
+            above = below
+        return above
+
+    def _existing(self, path: Parts) -> int | None:
+        try:
+            return self._open(path, _NAMING)
+        except FileNotFoundError:
+            return None
 
     def _open(self, path: Parts, flags: int) -> int:
         return syscalls.open_in_root("/".join(path) or ".", flags, descriptor=self._top)
@@ -212,6 +221,16 @@ class LocalTree:
             if key.startswith(_KEPT) or key == _CAPABILITY:
                 _set_attribute(path, key, value)
         os.chmod(path, entry.mode)
+
+
+def _make_directory(name: str, above: int) -> int:
+    """Make a directory that only the paths of others name, and open it."""
+    try:
+        os.mkdir(name, _PARENT_MODE, dir_fd=above)
+    except FileExistsError as error:
+        raise FileNotFoundError(errno.ENOENT, f"{name} is a link to nothing in the image") from error
+    os.chmod(f"/proc/self/fd/{above}/{name}", _PARENT_MODE)  # whatever the umask is
+    return os.open(name, _NAMING | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
 
 
 def _is_directory(name: str, directory: int) -> bool:

@@ -53,20 +53,42 @@ class Tree(Protocol):
         ...
 
 
+class _Names(dict[str, "_Names"]):
+    """The paths of a layer, each name once below the one before it."""
+
+    def add(self, path: Parts) -> int:
+        """Add a path, and those that lead to it; gives how many were not there."""
+        here, new = self, 0
+        for name in path:
+            if name not in here:
+                here[name] = _Names()
+                new += 1
+            here = here[name]
+        return new
+
+    def has(self, path: Parts) -> bool:
+        """Say whether a path, or one below it, was added."""
+        here = self
+        for name in path:
+            if name not in here:
+                return False
+            here = here[name]
+        return True
+
+
 class Layer:
     """One archive on its way into a tree; `whiteouts` says whether names may hide what lower layers have."""
 
-    def __init__(self, tree: Tree, *, whiteouts: bool, count: Callable[[Entry], None]) -> None:
-        """`count` is told of each entry before it is made; it may raise."""
+    def __init__(self, tree: Tree, *, whiteouts: bool, count: Callable[[int, int], None]) -> None:
+        """`count` is told, before anything is made, how many things and how many bytes of content; it may raise."""
         self._tree = tree
         self._whiteouts = whiteouts
         self._count = count
-        self._own: set[Parts] = set()
+        self._own = _Names()
 
     def apply(self, read: Read) -> None:
         """Make every entry; raises BadArchiveError that names the one that is refused."""
         for entry in entries(read):
-            self._count(entry)
             path = parts(entry.name, entry.name)
             try:
                 self._make(path, entry, read)
@@ -75,12 +97,15 @@ class Layer:
 
     def _make(self, path: Parts, entry: Entry, read: Read) -> None:
         if self._whiteouts and path and path[-1].startswith(_HIDES):
+            self._count(1, 0)
             self._hide(path, entry)
             for size in pieces(entry.size):
                 read(size)
             return
         if not path and entry.kind != "directory":
             raise BadArchiveError(f"{shown(entry.name)} is a {entry.kind} in the place of the top directory")
+        # Directories count that only the paths of others name: one entry may stand for two thousand of them.
+        self._count(max(1, self._own.add(path)), entry.size)
         match entry.kind:
             case "directory":
                 self._tree.directory(path, entry)
@@ -92,7 +117,6 @@ class Layer:
                 self._link(path, entry)
             case _:
                 raise BadArchiveError(f"{shown(entry.name)} is a {entry.kind}, which no image volume may hold")
-        self._own.update(path[:depth] for depth in range(len(path) + 1))
 
     def _link(self, path: Parts, entry: Entry) -> None:
         target = parts(entry.link, entry.name)
@@ -116,7 +140,7 @@ class Layer:
         hidden = name[len(_HIDES) :]
         if hidden in {"", ".", ".."}:
             raise BadArchiveError(f"{shown(entry.name)} hides no name")
-        if (*directory, hidden) not in self._own:
+        if not self._own.has((*directory, hidden)):
             self._tree.remove((*directory, hidden))
         else:  # a layer hides only what is below it, wherever in the archive it says so
             self._clear((*directory, hidden))
@@ -128,7 +152,7 @@ class Layer:
             directory = pending.pop()
             for name in self._tree.names(directory):
                 path = (*directory, name)
-                if path not in self._own:
+                if not self._own.has(path):
                     self._tree.remove(path)
                 elif self._tree.is_directory(path):
                     pending.append(path)

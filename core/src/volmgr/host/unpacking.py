@@ -13,7 +13,7 @@ from typing import Protocol
 from volmgr.errors import OperationError, SpecError, TransientError
 from volmgr.host.interface import Unpacked, Unpacking
 from volmgr.host.layers import PIECE, Layer, Tree
-from volmgr.host.tar_entries import BadArchiveError, Entry
+from volmgr.host.tar_entries import BadArchiveError
 
 ALGORITHMS = {"sha256": 64, "sha512": 128}
 """Algorithms of digests, with the length of what they give in hexadecimal digits."""
@@ -40,8 +40,8 @@ def unpack(
     progress: Callable[[str], None],
 ) -> Unpacked:
     """Apply an archive to a tree; raises OperationError that names it and the entry, TransientError when cancelled."""
-    run = _Run(source, what, cancelled, progress)
     try:
+        run = _Run(source, what, cancelled, progress)
         Layer(tree, whiteouts=what.whiteouts, count=run.count).apply(run.read)
         run.finish()
     except BadArchiveError as error:
@@ -108,9 +108,9 @@ class _Run:
         self._taken = 0
         self.done = self.entries = self.content = self._said = 0
 
-    def count(self, entry: Entry) -> None:
-        self.entries += 1
-        self.content += entry.size
+    def count(self, things: int, content: int) -> None:
+        self.entries += things
+        self.content += content
         if self.entries > self._what.entries_limit:
             raise BadArchiveError(f"it has more than {self._what.entries_limit} entries; raise the limit to allow more")
 

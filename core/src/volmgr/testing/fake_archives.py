@@ -120,14 +120,16 @@ class FakeTree:
         """Make the directory in which a path lies, if it is missing; gives the path, free of links."""
         if not path:
             return self._top
-        try:
-            return self._resolve(path[:-1]) / path[-1]
-        except FileNotFoundError:
-            way = self._make_way(path[:-1])
-            if self._node(way) is not None:
-                raise
-            self._machine.make(way, "directory", 0o755).mode = 0o755
-        return self._resolve(path[:-1]) / path[-1]
+        here = self._top
+        for depth in range(1, len(path)):
+            try:
+                here = self._resolve(path[:depth])
+            except FileNotFoundError:
+                here = here / path[depth - 1]
+                if self._node(here) is not None:  # a link that leads to nothing in the tree
+                    raise
+                self._machine.make(here, "directory", 0o755).mode = 0o755
+        return here / path[-1]
 
     def _resolve(self, path: Parts) -> Path:
         """Follow the links on a path as a process does whose root directory is the top of the tree."""

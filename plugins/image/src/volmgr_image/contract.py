@@ -58,16 +58,19 @@ def entry(name: str, content: bytes = b"", **fields: object) -> tuple[tarfile.Ta
     return info, content
 
 
-def tar(files: Files | Iterable[tuple[tarfile.TarInfo, bytes]]) -> bytes:
-    """Give a tar archive of files, or of any entries."""
-    if isinstance(files, Mapping):
-        files = [
-            entry(name, content or b"", **({} if content is not None else {"type": tarfile.DIRTYPE, "mode": 0o755}))
-            for name, content in files.items()
-        ]
+def tar(files: Files) -> bytes:
+    """Give a tar archive of files."""
+    return archive_of(
+        entry(name, type=tarfile.DIRTYPE, mode=0o755) if content is None else entry(name, content)
+        for name, content in files.items()
+    )
+
+
+def archive_of(entries: Iterable[tuple[tarfile.TarInfo, bytes]]) -> bytes:
+    """Give a tar archive of any entries."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for info, content in files:
+        for info, content in entries:
             archive.addfile(info, io.BytesIO(content))
     return made.getvalue()
 
