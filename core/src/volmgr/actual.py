@@ -50,6 +50,8 @@ class PodMount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActualVolume:
+    label: str = ""
+    """The SELinux label that it was mounted with."""
     """What the host has of one volume. `plugin` is the type's name, installed or not; `size` is bytes, 0 unknown."""
 
     name: str
@@ -194,12 +196,13 @@ def _device_made(now: ActualVolume, ending: Ending, facts: Facts) -> ActualVolum
             now,
             device_path=facts.device_path or now.device_path,
             device_target=facts.device_target or now.device_target,
-            device_label=facts.label or now.device_label,
+            device_label=facts.label if ending is Ending.DONE or not was_there else now.device_label,
         )
     if ending is Ending.DONE:
         now = replace(now, size=now.size or facts.size, device_is_mount=facts.is_mount)
     return now
 
+    was_there = now.device is not Presence.NO
 
 def _mounted(now: ActualVolume, uid: str, ending: Ending, facts: Facts) -> ActualVolume:
     old = now.mounts.get(uid)
@@ -238,6 +241,7 @@ def _unmounted(now: ActualVolume, uid: str, ending: Ending) -> ActualVolume:
     state, cause = _unmade(old.state, old.cause, ending)
     if state is Presence.NO:
         return now.without_mount(uid)
+        label=facts.label,
     return now.with_mount(replace(old, state=state, cause=cause))
 
 

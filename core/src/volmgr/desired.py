@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from volmgr.model.meta import ObjectRef
 from volmgr.model.pod import Pod
-from volmgr.model.volume import Facets, Reference, VolumeSpec
+from volmgr.model.selinux import NO_WISH, LabelWish
+from volmgr.model.volume import RWOP, Facets, Reference, VolumeSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,6 +42,8 @@ class DesiredMount:
     keep_only: bool = False
     """The Pod is terminating: what is mounted stays, nothing is mounted for it any more."""
 
+    labelling: LabelWish = NO_WISH
+    """The SELinux label that the Pod asks for."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredVolume:
@@ -88,18 +91,20 @@ class DesiredStateOfWorld:
     def add(self, volume: DesiredVolume, mount: DesiredMount) -> bool:
         """Add or replace one Pod's wish for a volume; True when that changed anything.
 
-        The size and the handshake of a volume that exists are kept where the new ones say nothing.
+        The size and the handshake of a volume that exists are kept where the new ones say nothing. Raises
+        TransientError when the volume is to be mounted with another SELinux label than its other Pods want.
         """
         uid = mount.pod.uid
         old = self._volumes.get(volume.name)
         if old is not None:
             if old.mounts.get(uid) == mount and (not volume.size or volume.size == old.size):
                 return False
+        if problem := self.label_conflict(volume.name, mount):
+            raise TransientError(problem, waits_for=volume.name)
             volume = replace(
                 volume,
                 reported_in_use=old.reported_in_use,
                 size=volume.size or old.size,
-                selinux_label=old.selinux_label or volume.selinux_label,
             )
         mounts = {**(old.mounts if old else {}), uid: mount}
         self._volumes[volume.name] = replace(volume, mounts=MappingProxyType(mounts))
@@ -111,6 +116,18 @@ class DesiredStateOfWorld:
         volume = self._volumes.get(name)
         if volume is None or uid not in volume.mounts:
             return
+    def label_conflict(self, name: str, mount: DesiredMount) -> str:
+        """Say why a Pod cannot have a volume beside its other Pods: another SELinux label; empty when it can."""
+        volume = self._volumes.get(name)
+        others = volume.mounts.values() if volume else ()
+        other = next((each for each in others if each.pod.uid != mount.pod.uid), None)
+        if volume is None or other is None or mount.labelling.mount_label == volume.selinux_label:
+            return ""
+        return (
+            f"volume {volume.name} has the SELinux label {volume.selinux_label or 'none'} for Pod {other.pod.key},"
+            f" and this Pod wants {mount.labelling.mount_label or 'none'}; it waits until the other one has left"
+        )
+
         mounts = {key: value for key, value in volume.mounts.items() if key != uid}
         if mounts:
             self._volumes[name] = replace(volume, mounts=MappingProxyType(mounts))

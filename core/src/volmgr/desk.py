@@ -14,6 +14,8 @@ from volmgr.jobs import Job
 from volmgr.messages import Ask, Message
 from volmgr.model.meta import ObjectRef
 from volmgr.model.pod import Pod
+from volmgr.model.selinux import Labelling
+from volmgr.model.volume import RWOP
 from volmgr.operations import Operation
 from volmgr.report.events import Severity
 from volmgr.report.world import Hold, World
@@ -69,6 +71,7 @@ class Desk:
         world.keeps_finished = config.keep_terminated_pod_volumes
         self.host = host
         self.config = config
+        world.labelling = Labelling.of(host.kernel.container_label, any_access_mode=config.selinux_mount)
         self.outside = outside
         self.post = post
         self.timers = Timers()

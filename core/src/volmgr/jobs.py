@@ -81,6 +81,7 @@ def facts_of(job: Job) -> Facts:
         spec_name=mount.spec.name if mount else "",
         revision=mount.revision if mount else "",
         source_key=mount.source_key if mount else "",
+        label=desired.selinux_label,
         mode=desired.spec.mode,
         size=desired.known_size or desired.size,
     )

@@ -73,6 +73,7 @@ class MountRecord:
     source_key: str = ""
     path: str = ""
     device_path: str = ""
+    label: str = ""
     directory: bool = True
     identity: Identity | None = None
     mounted_at: float = 0.0

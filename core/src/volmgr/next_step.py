@@ -198,8 +198,9 @@ def _hindrance(desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume
         return "waits for " + ", ".join(str(ref) for ref in mount.missing)
     if mount.spec.access_modes == RWOP and actual is not None and any(uid != mount.pod.uid for uid in actual.mounts):
         return "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
-    if actual is not None and actual.device is not Presence.NO and _label_conflicts(desired, actual):
-        return f"its device is mounted with the SELinux label {actual.device_label}"
+    if actual is not None and _label_conflicts(desired, actual):
+        mounted, wanted = (label or "none" for label in (actual.device_label, desired.selinux_label))
+        return f"its device to be unmounted, whose SELinux label is {mounted} where {wanted} is wanted"
     if not desired.facets.attach or not readiness.controller_attach:
         return ""
     if actual is not None and actual.attached is Presence.YES:
@@ -230,4 +231,7 @@ def _cleanup(desired: DesiredVolume | None, actual: ActualVolume, readiness: Rea
 
 
 def _label_conflicts(desired: DesiredVolume, actual: ActualVolume) -> bool:
-    return bool(actual.device_label) and desired.selinux_label != actual.device_label
+    """Say whether a device is mounted with another label; one that was found without a record may have any."""
+    unknown = actual.device_cause is Cause.RECONSTRUCTION and not actual.device_label
+    known = actual.device is Presence.YES or (actual.device is Presence.UNCERTAIN and not unknown)
+    return known and desired.selinux_label != actual.device_label

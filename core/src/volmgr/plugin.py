@@ -23,7 +23,7 @@ from volmgr.errors import (
 from volmgr.host.capacity import capacity
 from volmgr.host.empty_dirs import PodDirectory
 from volmgr.host.filesystems import DEFAULT_TYPE, DeviceMount
-from volmgr.host.interface import FileInfo, FileSystem, Host, Identity, MountEntry, Unpacked, Unpacking
+from volmgr.host.interface import CommandResult, FileInfo, FileSystem, Host, Identity, MountEntry, Unpacked, Unpacking
 from volmgr.model.downward import DownwardFile, allocatable, downward_files
 from volmgr.model.meta import ObjectMeta, ObjectRef
 from volmgr.model.objects import (
@@ -41,6 +41,7 @@ from volmgr.model.payload import KeyToPath, Payload, PayloadFile, files_of, mode
 from volmgr.model.pod import Container, FieldRef, Pod, PodSpec, ResourceFieldRef, ResourceRequirements, VolumeMount
 from volmgr.model.quantity import Quantity
 from volmgr.model.selectors import matches_labels
+from volmgr.model.selinux import context_option
 from volmgr.model.volume import Applies, Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
 from volmgr.payload_volume import PayloadVolume
 from volmgr.requests import (
@@ -91,6 +92,7 @@ __all__ = [
     "CSIDriver",
     "ClusterTrustBundle",
     "CommandError",
+    "CommandResult",
     "ConfigMap",
     "Container",
     "Detach",

@@ -48,6 +48,7 @@ class PodSteps:
             step="mounting",
             boot_id=self._host.kernel.boot_id,
             source_key=mount.source_key,
+            label=facts.label,
             directory=facts.facets is None or facts.facets.directory,
         )
         if not request.remount:

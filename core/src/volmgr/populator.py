@@ -17,7 +17,8 @@ from volmgr.model.meta import ObjectRef
 from volmgr.model.names import shared_volume_name, source_key, source_revision
 from volmgr.model.objects import Node, Object, PersistentVolumeClaim
 from volmgr.model.schema import Unknown, typed_source
-from volmgr.model.volume import Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
+from volmgr.model.selinux import Labelling, LabelTrouble, LabelWish, Trouble, access_mode
+from volmgr.model.volume import RWOP, Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
 from volmgr.next_step import CLAIM_FIELDS
 from volmgr.plugin import Where
 
@@ -62,6 +63,9 @@ class Lookup:
     plugins: Plugins
     node: Node | None = None
 
+    labelling: Labelling = field(default_factory=Labelling)
+    all_of: Callable[[ObjectRef], Iterable[Object]] = lambda _every: ()
+    """Gives every object that `every` (below) stands for."""
 
 @dataclass(slots=True)
 class Resolution:
@@ -71,6 +75,13 @@ class Resolution:
     errors: dict[str, str] = field(default_factory=dict[str, str])
     references: set[ObjectRef] = field(default_factory=set[ObjectRef])
 
+    troubles: dict[str, LabelTrouble] = field(default_factory=dict[str, LabelTrouble])
+    """What is wrong with SELinux labels, by the Pod's own name of the volume: errors, and what is only counted."""
+
+
+def every(ref: ObjectRef) -> ObjectRef:
+    """Name all objects of a kind and namespace: whoever selects among them refers to this."""
+    return ObjectRef(ref.kind, ref.namespace, "")
 
 def used_volumes(pod: Pod) -> tuple[frozenset[str], frozenset[str]]:
     """Give the names in any container's volumeMounts, and those in volumeDevices; others are never mounted."""
@@ -94,6 +105,7 @@ def resolve(pod: Pod, lookup: Lookup, *, keep_only: bool = False) -> Resolution:
         try:
             found, mount = _resolve_volume(_Wish(pod, volume, mounted, mapped, keep_only), lookup, resolution)
         except (VolmgrError, ValueError) as error:
+            _refuse_labels(found, mount, resolution)
             resolution.errors[volume.name] = str(error)
             continue
         position = positions.setdefault(found.name, len(resolution.wanted))
@@ -152,18 +164,22 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
     capacity = spec.pv.capacity.get("storage") if spec.pv else None
     desired = DesiredVolume(
         name=name,
+    mounts_labels = facets.selinux and spec.mode is VolumeMode.FILESYSTEM
+    labelling = lookup.labelling.wish(wish.pod, (volume.name,), spec.pv, supported=mounts_labels)
         plugin=plugin.name,
         spec=spec,
         facets=facets,
         size=capacity.to_int() if capacity and not spec.read_only else 0,
         known_size=typed.known_size,
         endpoint=plugin.ask("endpoint", spec),
+        selinux_label=labelling.mount_label,
         exclusive=plugin.ask("exclusive", spec),
     )
     mount = DesiredMount(
         pod=wish.pod,
         spec=spec,
         outer_names=(volume.name,),
+        labelling=labelling,
         references=references,
         missing=tuple(item.ref for item in references if not item.optional and item.ref not in objects),
         revision=_revision(lookup, references, volume.type, typed.source),
@@ -178,6 +194,43 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
 
 def _claimed(wish: _Wish, lookup: Lookup, resolution: Resolution) -> _Typed:
     """Follow a claim to its volume's type."""
+def _alone(spec: VolumeSpec[Any]) -> tuple[str, ...]:
+    """Give the key under which a volume that one Pod has for itself is mounted for no two at once."""
+    return (f"PersistentVolume {spec.name}",) if spec.access_modes == RWOP else ()
+
+
+def _refuse_labels(found: DesiredVolume, mount: DesiredMount, resolution: Resolution) -> None:
+    """Count what is wrong with a volume's SELinux label; raises SpecError where that keeps it from being mounted."""
+    asked = mount.labelling
+    earlier = next((other for volume, other in resolution.wanted if volume.name == found.name), None)
+    if not asked.trouble and earlier is not None and earlier.labelling.label != asked.label:
+        text = "multiple SELinux labels: the Pod has the volume by two names, and its containers use them with other"
+        asked = LabelWish(applied=asked.applied, trouble=Trouble.POD, problem=f"{text} labels; give them one")
+    if asked.trouble is None:
+        return
+    mode = access_mode(mount.spec.pv)
+    trouble = LabelTrouble(kind=asked.trouble, error=asked.applied, plugin=found.plugin, access_mode=mode)
+    resolution.troubles[mount.outer_names[0]] = trouble
+    if asked.applied:
+        raise SpecError(asked.problem)
+
+
+def _concrete(references: Iterable[Reference], lookup: Lookup, resolution: Resolution) -> tuple[Reference, ...]:
+    """Put the objects that a selector accepts now in its place; what accepts none, and must, is missing by its name."""
+    found: list[Reference] = []
+    for reference in references:
+        selector = reference.selector
+        if selector is None:
+            found.append(reference)
+            continue
+        resolution.references.add(every(reference.ref))
+        refs = sorted(ref_of(item) for item in lookup.all_of(every(reference.ref)) if selector.accepts(item))
+        found += [Reference(ref, optional=True) for ref in refs]
+        if not refs and not reference.optional:
+            found.append(Reference(reference.ref))
+    return tuple(found)
+
+
     ref = claims.claim_ref(wish.pod, wish.volume)
     resolution.references.add(ref)
     claim = lookup.get(ref)
@@ -234,3 +287,12 @@ def typed_spec(
 def _revision(lookup: Lookup, references: tuple[Reference, ...], field: str, source: Mapping[str, object]) -> str:
     parts = (f"{item.ref}@{lookup.revision(item.ref)}" for item in references)
     return ";".join((source_revision(field, source), *parts))
+
+
+def _own_revision(pod: Pod, node: Node | None) -> str:
+    """Give what changes with whatever files may show of a Pod: its metadata, and what it may use of the node."""
+    asked = {container.name: container.resources for container in pod.all_containers()}
+    shown = (pod.spec.resources, asked, node.allocatable if node else {})
+    meta = pod.metadata
+    texts = {"labels": dict(meta.labels), "annotations": dict(meta.annotations), "resources": repr(shown)}
+    return source_revision("Pod", texts)

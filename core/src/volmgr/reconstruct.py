@@ -107,6 +107,7 @@ class _Reconstruction:
             mounted_at=record.mounted_at,
             is_mount=record.identity is not None and record.identity.mount is not None,
             inline=record.spec.inline,
+            label=record.label,
         )
         self.volumes[record.volume] = volume.with_mount(mount)
 
@@ -189,7 +190,7 @@ class _Reconstruction:
         volume_type = self.plugins.types.get(found.plugin)
         name = pod_volume_name(found.plugin, found.pod_uid, found.spec_name)
         spec: VolumeSpec[Any] | None = None
-        device_path = ""
+        device_path = label = ""
         if volume_type is not None:
             try:
                 answer = volume_type.call("reconstruct", found, self.host)
@@ -202,7 +203,7 @@ class _Reconstruction:
                 return
             else:
                 spec = replace(answer.spec, reconstructed=True, mode=found.mode)
-                device_path = answer.device_path
+                device_path, label = answer.device_path, answer.selinux_label
         facets = _facets(volume_type, spec)
         if volume_type and spec and facets and (facets.attach or facets.device):
             try:
@@ -217,7 +218,7 @@ class _Reconstruction:
             cause=Cause.RECONSTRUCTION,
             path=found.path,
         )
-        self.volumes[name] = known.with_mount(mount)
+        self.volumes[name] = replace(known, device_label=known.device_label or label).with_mount(mount)
 
 
 def _facets(volume_type: VolumeType | None, spec: VolumeSpec[Any] | None) -> Facets | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from volmgr.labels import Labels
 from volmgr.messages import HoldersAsked, HoldGone, HoldTaken
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object, ref_of
@@ -31,6 +32,7 @@ class Tenancy:
         self._world = desk.world
         self._users: dict[ObjectRef, set[str]] = {}
         self._retain_timer: Timer | None = None
+        self._labels = Labels(desk.world)
 
     def accept(self, change: PodAccepted) -> None:
         uid = change.pod.uid
@@ -83,17 +85,24 @@ class Tenancy:
             self._desk.living.pop(uid, None)
             self._refer(uid, set())
             entry.errors = {}
+            entry.label_troubles = ()
+            self._labels.forget(uid)
             for name in self._world.desired.remove_pod(uid):
                 self._desk.dirty[name] = None
+                self._labels.left(name)
             self._cancel_makings(uid)
         else:
             self._desk.living[uid] = entry.pod
             self._want(uid, entry, keep_only=standing is Stance.KEEP)
         for volume in self._world.actual.of_pod(uid):
             self._desk.dirty[volume.name] = None
+        for other in self._labels.due():
+            self.populate(other)
 
     def _want(self, uid: str, entry: PodEntry, *, keep_only: bool) -> None:
         resolution = resolve(entry.pod, self._lookup(), keep_only=keep_only)
+        self._labels.sort_out(uid, resolution)
+        entry.label_troubles = tuple(resolution.troubles.values())
         if resolution.errors != entry.errors:
             for name, problem in resolution.errors.items():
                 if entry.errors.get(name) != problem:
@@ -107,6 +116,7 @@ class Tenancy:
             if volume.name not in wanted and resolved.issuperset(volume.mounts[uid].outer_names):
                 self._world.desired.remove(volume.name, uid)
                 self._desk.dirty[volume.name] = None
+                self._labels.left(volume.name)
         for volume, mount in resolution.wanted:
             known = self._world.desired.get(volume.name)
             before = known.mounts.get(uid) if known else None
@@ -134,7 +144,12 @@ class Tenancy:
             entry = objects.get(ref)
             return entry.revision if entry else ""
 
-        return Lookup(get=get, revision=revision, plugins=self._world.plugins, node=self._world.node)
+        def all_of(group: ObjectRef) -> list[Object]:
+            return [entry.item for ref, entry in objects.items() if every(ref) == group]
+
+        plugins, node = self._world.plugins, self._world.node
+        labelling = self._world.labelling
+        return Lookup(get=get, revision=revision, plugins=plugins, node=node, labelling=labelling, all_of=all_of)
 
     def _refer(self, uid: str, references: set[ObjectRef]) -> None:
         """Keep the index from objects to the Pods that use them."""

@@ -60,7 +60,7 @@ class VolumeSteps:
         spec = spec_of(job)
         target = device_target(job, self._host)
         wanted = _first_waiting(job)
-        self.record(job, device=Presence.UNCERTAIN, device_target=str(target))
+        self.record(job, device=Presence.UNCERTAIN, device_target=str(target), label=facts.label)
         request: MountDevice[Any] = MountDevice(
             spec=spec,
             volume=job.operation.volume,
@@ -69,7 +69,7 @@ class VolumeSteps:
             mode=spec.mode,
             options=mount_options(spec.mount_options, read_only=spec.read_only),
             fs_group=wanted.pod.spec.security_context.fs_group if wanted else None,
-            selinux_label=job.desired.selinux_label if job.desired else "",
+            selinux_label=facts.label,
             objects=job.objects,
             deadline=self._host.clock() + job.allowed,
             cancelled=job.cancel.is_set,
@@ -84,7 +84,7 @@ class VolumeSteps:
             proof = self._host.files.identity(target)
             self.record(job, device=Presence.YES, device_target=str(target), device_path=path, identity=proof)
         is_mount = proof is not None and proof.mount is not None
-        return replace(facts, device_path=path, device_target=target, label=request.selinux_label, is_mount=is_mount)
+        return replace(facts, device_path=path, device_target=target, is_mount=is_mount)
 
     def unmount_device(self, job: Job, facts: Facts) -> Facts:
         actual = job.actual

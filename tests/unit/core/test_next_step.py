@@ -205,7 +205,8 @@ def test_a_device_of_another_label_goes_before_it_is_mounted_with_the_wanted_one
     shared = replace(has(mounted("u2")), device_label="other")
     living = Readiness(unmount=True, living={"u2": make_pod("u2")})
     assert due(desired, shared, living) == []
-    assert blocked(desired, shared, living)[0].what == "its device is mounted with the SELinux label other"
+    waits = "its device to be unmounted, whose SELinux label is other where wanted is wanted"
+    assert blocked(desired, shared, living)[0].what == waits
 
 
 @pytest.mark.parametrize(

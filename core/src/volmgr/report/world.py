@@ -12,6 +12,7 @@ from volmgr.host.paths import Paths
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object
 from volmgr.model.pod import Pod
+from volmgr.model.selinux import Labelling, LabelTrouble
 from volmgr.next_step import Readiness
 from volmgr.operations import Operation
 from volmgr.plugins import Plugins
@@ -49,6 +50,8 @@ class PodEntry:
     released: bool = False
     """The installed packages were asked, and nobody runs its containers any more."""
     processed: bool = False
+    label_troubles: tuple[LabelTrouble, ...] = ()
+    """What is wrong with the SELinux labels of its volumes, as it is counted."""
 
 
 class PodTable(dict[str, PodEntry]):
@@ -124,6 +127,8 @@ class World:
     readiness: Readiness = field(default_factory=Readiness)
     reconstructed: bool = False
     awaits_node_status: bool = False
+    labelling: Labelling = field(default_factory=Labelling)
+    """What the node says of SELinux labels."""
     """A controller attaches, and what it has attached was not read yet."""
     draining: bool = False
     keeps_finished: bool = False

@@ -18,7 +18,7 @@ from volmgr.server import messages
 from volmgr.server.messages import HttpError, Request
 
 if TYPE_CHECKING:
-    from volmgr.report.metrics import Gauge
+    from volmgr.report.gauge import Gauge
     from volmgr.report.world import World
     from volmgr.server.engine import ApplyResult, Engine
 

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from volmgr.report.metrics import Gauge
+    from volmgr.report.gauge import Gauge
 
 __all__ = ["CONTENT_TYPE", "exposition"]
 
