@@ -15,17 +15,17 @@ from volmgr.host.interface import Tokens
 from volmgr.host.tokens import LocalTokens
 from volmgr.model.objects import ServiceAccount
 from volmgr.model.pod import Pod
-from volmgr.model.tokens import Token
+from volmgr.model.tokens import Token, TokenIssuer
 from volmgr.plugin import OperationError
 from volmgr.report.metrics import metrics
 from volmgr.report.why import why_lines
 from volmgr.testing import FakeHost
-from volmgr.testing.issuer import issuer_of
+from volmgr.testing.issuer import ISSUER, issuer_of
 from volmgr.testing.node import TestNode, plugins_of, pod
 from volmgr_projected.plugin import Projected
 
 TOKEN = {"path": "token", "audience": "vault", "expirationSeconds": 600}
-SOURCES = [{"serviceAccountToken": TOKEN}, {"configMap": {"name": "settings"}}]
+SOURCES: list[Mapping[str, object]] = [{"serviceAccountToken": TOKEN}, {"configMap": {"name": "settings"}}]
 UID = "uid-web"
 
 
@@ -76,7 +76,7 @@ class Node(TestNode):
 
     def left(self) -> float:
         """Seconds until the token in the volume ends."""
-        return self.claims()["exp"] - self.now
+        return float(self.claims()["exp"]) - self.now
 
 
 def volume(*sources: Mapping[str, object]) -> dict[str, object]:
@@ -141,7 +141,7 @@ def test_a_token_that_lives_for_a_week_is_replaced_after_a_day() -> None:
 def test_a_token_that_the_issuer_makes_shorter_than_asked_for_is_replaced_in_its_own_time() -> None:
     host = FakeHost()
     node = Node(host, plugins_of(Projected()))
-    host.with_tokens(issuer_of(host, lambda: node.now, max_expiration=900.0))
+    host.with_tokens(issuer_of(host, lambda: node.now, TokenIssuer(issuer=ISSUER, max_expiration=900.0)))
     node.apply(pod("web", volume({"serviceAccountToken": {"path": "token", "expirationSeconds": 86400}}), uid=UID))
     assert node.left() == 900
     node.advance(720)

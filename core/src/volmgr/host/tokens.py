@@ -87,6 +87,7 @@ class LocalTokens:
                 pem = self._made()
             if self._known is None or self._known[0] != pem:
                 self._known = (pem, self._read(pem))
+            self._keep_private()
             key = self._known[1]
             self._publish(key)
             return key
@@ -104,17 +105,19 @@ class LocalTokens:
         with _installed():
             from volmgr.host.signing import SigningKey
         try:
-            key = SigningKey.read(pem)
+            return SigningKey.read(pem)
         except ValueError as error:
             message = (
                 f"cannot sign tokens with {path}: {error};"
                 " put a good copy back, or move it away: then a new key is made"
             )
             raise OperationError(message) from None
-        info = self._files.info(path)
+
+    def _keep_private(self) -> None:
+        """Let nobody else read a key that was put back."""
+        info = self._files.info(self._directory / KEY)
         if info is not None and info.mode & _OTHERS:
-            self._files.chmod(path, _PRIVATE)
-        return key
+            self._files.chmod(self._directory / KEY, _PRIVATE)
 
     def _publish(self, key: SigningKey) -> None:
         """Let the key set have this key; those that it has stay: tokens that they signed may still be in use."""

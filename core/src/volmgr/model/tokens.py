@@ -56,7 +56,7 @@ class TokenIssuer:
 
 def read_token_issuer(value: object) -> TokenIssuer:
     """Read the option: a mapping, or only the issuer; raises ValueError or SchemaError."""
-    return load(TokenIssuer, {"issuer": value} if isinstance(value, str) else value)
+    return load(TokenIssuer, {"issuer": value} if isinstance(value, str) else value, path="token_issuer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from volmgr.host.interface import Host, Kernel, MountEntry
+from volmgr.host.interface import Host, Kernel, MountEntry, Tokens
 from volmgr.host.paths import Paths
 from volmgr.testing.disk_tools import disk_tools
 from volmgr.testing.disks import Node
@@ -88,6 +88,11 @@ class FakeHost(Host):
 
     def __eq__(self, other: object) -> bool:
         return self is other
+
+    def with_tokens(self, tokens: Tokens) -> Self:
+        """Let somebody else issue tokens on this very host."""
+        self.tokens: Tokens = tokens
+        return self
 
     def with_settings(self, *settings: object) -> Self:
         """Change the settings of this very host, which is no copy: it has a machine."""

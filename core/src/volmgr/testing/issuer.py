@@ -9,12 +9,9 @@ from volmgr.host.tokens import LocalTokens
 from volmgr.model.tokens import TokenIssuer
 
 ISSUER = "https://issuer.example"
+SETTINGS = TokenIssuer(issuer=ISSUER)
 
 
-def issuer_of(host: Host, wall: Callable[[], float] | None = None, **settings: float | str) -> LocalTokens:
-    """Give an issuer whose key lies below the host's root; `wall` is Unix time, by default the host's clock.
-
-    `settings` are fields of TokenIssuer; the issuer is `https://issuer.example` by default.
-    """
-    options = TokenIssuer(**{"issuer": ISSUER, **settings})  # type: ignore[arg-type] # the fields' own types
-    return LocalTokens(options, host.files, host.paths, wall=wall or host.clock)
+def issuer_of(host: Host, wall: Callable[[], float] | None = None, settings: TokenIssuer = SETTINGS) -> LocalTokens:
+    """Give an issuer whose key lies below the host's root; `wall` is Unix time, by default the host's clock."""
+    return LocalTokens(settings, host.files, host.paths, wall=wall or host.clock)

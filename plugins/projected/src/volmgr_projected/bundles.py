@@ -16,7 +16,7 @@ from volmgr.plugin import ClusterTrustBundle, ObjectRef, Objects, Reference, Spe
 from volmgr_projected.sources import BundleProjection
 
 KIND = "ClusterTrustBundle"
-_BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----\s+([A-Za-z0-9+/=\s]+?)-----END CERTIFICATE-----", re.ASCII)
+_BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 _SEQUENCE = 0x30
 _LINE = 64
 
@@ -79,7 +79,7 @@ def _certificates(bundle: ClusterTrustBundle) -> Iterator[bytes]:
     for number, match in enumerate(_BLOCK.finditer(bundle.trust_bundle), 1):
         try:
             der = base64.b64decode("".join(match[1].split()), validate=True)
-        except binascii.Error:
+        except (binascii.Error, ValueError):
             der = b""
         if not der or der[0] != _SEQUENCE:
             raise SpecError(f"{KIND} {bundle.metadata.name}: certificate {number} is damaged; write it anew")
