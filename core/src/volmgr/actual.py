@@ -9,13 +9,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from volmgr.model.volume import Attachable, Facets, Presence, VolumeMode, VolumeSpec
+from volmgr.model.volume import RWOP, Attachable, Facets, Presence, VolumeMode, VolumeSpec
 from volmgr.operations import Ending, Operation, Verb
+from volmgr.requests import Notice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NO_MOUNTS: Mapping[str, PodMount] = MappingProxyType({})
+_NO_SUBPATHS: Mapping[str, str] = MappingProxyType({})
+
+
+DUE = "due"
+"""The revision of a mount that is to be made again: it equals no real one."""
 
 
 class Cause(StrEnum):
@@ -40,18 +46,24 @@ class PodMount:
     path: Path | None = None
     device_path: str = ""
     mounted_at: float = 0.0
+    due_at: float | None = None
+    """When it is to be mounted again, if its plugin said so: Unix time in seconds."""
     is_mount: bool = False
     """Something is mounted at its path, which must show in the mount table."""
+    label: str = ""
+    """The SELinux label that it was mounted with."""
     inline: bool = True
     """The volume is declared in the Pod itself, not by a claim."""
     problem: str = ""
     """What is wrong with it although it is there (vanished, read-only)."""
+    subpaths: Mapping[str, str] = field(default_factory=lambda: _NO_SUBPATHS)
+    """The subPaths that were bound, by `container/volumeMount index`, and the revision that each one shows."""
+    unseen: bool = False
+    """It is there, but nobody has looked at what is in it since the start; only where a mount may mend that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActualVolume:
-    label: str = ""
-    """The SELinux label that it was mounted with."""
     """What the host has of one volume. `plugin` is the type's name, installed or not; `size` is bytes, 0 unknown."""
 
     name: str
@@ -108,7 +120,9 @@ class Facts:
     mode: VolumeMode = VolumeMode.FILESYSTEM
     size: int = 0
     at: float = 0.0
+    due_at: float | None = None
     is_mount: bool = False
+    notices: tuple[Notice, ...] = ()
 
 
 def settle(volume: ActualVolume | None, operation: Operation, ending: Ending, facts: Facts) -> ActualVolume | None:
@@ -188,6 +202,7 @@ def _attached(now: ActualVolume, ending: Ending, facts: Facts) -> ActualVolume:
 
 
 def _device_made(now: ActualVolume, ending: Ending, facts: Facts) -> ActualVolume:
+    was_there = now.device is not Presence.NO
     state, cause = _made(now.device, now.device_cause, ending)
     now = replace(now, device=state, device_cause=cause)
     if state is not Presence.NO:
@@ -202,7 +217,6 @@ def _device_made(now: ActualVolume, ending: Ending, facts: Facts) -> ActualVolum
         now = replace(now, size=now.size or facts.size, device_is_mount=facts.is_mount)
     return now
 
-    was_there = now.device is not Presence.NO
 
 def _mounted(now: ActualVolume, uid: str, ending: Ending, facts: Facts) -> ActualVolume:
     old = now.mounts.get(uid)
@@ -225,13 +239,26 @@ def _mounted(now: ActualVolume, uid: str, ending: Ending, facts: Facts) -> Actua
         path=facts.path,
         device_path=facts.device_path or (old.device_path if old else ""),
         mounted_at=facts.at,
+        due_at=facts.due_at,
         is_mount=facts.is_mount,
+        label=facts.label,
         inline=facts.spec is None or facts.spec.pv is None,
+        subpaths=subpaths_after(old),
     )
     now = now.with_mount(mount)
     if ending is Ending.DONE and (now.reconstructed or now.size != (now.size or facts.size)):
         now = replace(now, reconstructed=False, size=now.size or facts.size)
     return now
+
+
+def subpaths_after(old: PodMount | None) -> Mapping[str, str]:
+    """Give the subPaths after a mount was done: of a volume that was there, or had vanished, they show the old one."""
+    if old is None:
+        return _NO_SUBPATHS
+    replaced = old.state is Presence.YES or old.cause is Cause.VANISHED
+    if old.unseen or not replaced:  # it was taken over: what they show is compared by revision
+        return old.subpaths
+    return MappingProxyType(dict.fromkeys(old.subpaths, ""))
 
 
 def _unmounted(now: ActualVolume, uid: str, ending: Ending) -> ActualVolume:
@@ -241,7 +268,6 @@ def _unmounted(now: ActualVolume, uid: str, ending: Ending) -> ActualVolume:
     state, cause = _unmade(old.state, old.cause, ending)
     if state is Presence.NO:
         return now.without_mount(uid)
-        label=facts.label,
     return now.with_mount(replace(old, state=state, cause=cause))
 
 
@@ -268,6 +294,8 @@ class ActualStateOfWorld:
         """Start empty."""
         self._volumes: dict[str, ActualVolume] = {}
         self._by_pod: dict[str, set[str]] = {}
+        self.exclusive: dict[str, set[str]] = {}
+        """By PersistentVolume that one Pod has for itself: the UIDs of those that have a mount of it."""
 
     def __len__(self) -> int:
         """Count the volumes."""
@@ -290,6 +318,7 @@ class ActualStateOfWorld:
             self._volumes.pop(name, None)
         else:
             self._volumes[name] = volume
+        self._put_exclusive(old, volume)
         for uid in before - after:
             names = self._by_pod[uid]
             names.discard(name)
@@ -297,6 +326,14 @@ class ActualStateOfWorld:
                 del self._by_pod[uid]
         for uid in after - before:
             self._by_pod.setdefault(uid, set()).add(name)
+
+    def _put_exclusive(self, old: ActualVolume | None, new: ActualVolume | None) -> None:
+        if old is not None and old.spec is not None and old.spec.access_modes == RWOP:
+            left = self.exclusive.pop(old.spec.name, set()) - old.mounts.keys()
+            if left:
+                self.exclusive[old.spec.name] = left
+        if new is not None and new.spec is not None and new.spec.access_modes == RWOP and new.mounts:
+            self.exclusive.setdefault(new.spec.name, set()).update(new.mounts)
 
     def of_pod(self, uid: str) -> tuple[ActualVolume, ...]:
         """Give the volumes of which a Pod has a mount, present or uncertain."""

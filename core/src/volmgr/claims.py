@@ -6,21 +6,26 @@ Source: `behaviours.md` §2.2, which is `desired_state_of_world_populator.go` of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from volmgr.errors import OperationError, SpecError
 from volmgr.model.meta import ObjectMeta, ObjectRef
 from volmgr.model.objects import PersistentVolumeClaim
+from volmgr.model.selectors import matches_node
 from volmgr.model.volume import PersistentVolume, VolumeMode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from volmgr.model.objects import Node, Object
     from volmgr.model.pod import Pod, PodVolume
 
 PROTECTION = "kubernetes.io/pvc-protection"
 """The finalizer under which a claim that is being deleted may still be used."""
+GROUP = "pv.beta.kubernetes.io/gid"
+"""The annotation of a volume whose value is a group that its files belong to."""
+MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
+"""The annotation of a volume with its mount options, from before its spec had a field for them; it wins."""
+BOUND = "Bound"
+"""The phase of a claim that has its volume."""
 
 
 class Objects(Protocol):
@@ -72,8 +77,12 @@ def _check_claim(pod: Pod, volume: PodVolume, claim: PersistentVolumeClaim) -> N
     if meta.deletion_timestamp and PROTECTION not in meta.finalizers:
         message = f"PVC {meta.namespace}/{meta.name}: PVC is being deleted"
         raise OperationError(message)
+    if claim.phase and claim.phase != BOUND:
+        why = claim.message or "its phase is " + claim.phase
+        message = f"PVC {meta.namespace}/{meta.name}: PVC is not bound: {why}"
+        raise OperationError(message)
     if not claim.volume_name:
-        message = f"PVC {meta.namespace}/{meta.name}: PVC is not bound; set spec.volumeName to a PersistentVolume"
+        message = f"PVC {meta.namespace}/{meta.name}: PVC has empty pvc.Spec.VolumeName; name a PersistentVolume there"
         raise OperationError(message)
 
 
@@ -105,56 +114,24 @@ def check_mode(name: str, mode: VolumeMode, *, mounted: bool, mapped: bool) -> N
 
 def check_node(pv: PersistentVolume, node: Node | None) -> None:
     """Refuse a volume that this node must not use; unchecked while the node is unknown. Raises OperationError."""
-    if node is None or pv.node_affinity is None:
-        return
-    required = _mapping(pv.node_affinity.get("required"))
-    if "nodeSelectorTerms" not in required:
-        return
-    if not any(_term_matches(_mapping(term), node) for term in _items(required["nodeSelectorTerms"])):
+    if node is not None and not matches_node(pv.node_affinity, node):
         message = f"PersistentVolume {pv.metadata.name}: its nodeAffinity does not match node {node.metadata.name}"
         raise OperationError(message)
 
 
-def _mapping(value: object) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
+def mount_options(pv: PersistentVolume) -> tuple[str, ...]:
+    """Give the mount options of a volume, sorted, each once: those of its old annotation instead of its spec's."""
+    annotated = pv.metadata.annotations.get(MOUNT_OPTIONS)
+    given = pv.mount_options if annotated is None else annotated.split(",")
+    return tuple(sorted({option.strip() for option in given} - {""}))
 
 
-def _items(value: object) -> Sequence[object]:
-    return cast("Sequence[object]", value) if isinstance(value, list) else ()
+def extra_group(pod: Pod, pv: PersistentVolume) -> int | None:
+    """Give the supplemental group that a volume's annotation adds to a Pod's processes (behaviours §2.2).
 
-
-def _term_matches(term: Mapping[str, object], node: Node) -> bool:
-    expressions = _items(term.get("matchExpressions"))
-    fields = _items(term.get("matchFields"))
-    if not expressions and not fields:
-        return False
-    named = {"metadata.name": node.metadata.name}
-    return all(_matches(_mapping(item), node.metadata.labels) for item in expressions) and all(
-        _matches(_mapping(item), named) for item in fields
-    )
-
-
-def _matches(requirement: Mapping[str, object], values: Mapping[str, str]) -> bool:
-    key, operator = str(requirement.get("key", "")), requirement.get("operator")
-    given = values.get(key)
-    texts = [str(value) for value in _items(requirement.get("values"))]
-    match operator:
-        case "In":
-            return given in texts
-        case "NotIn":
-            return given not in texts
-        case "Exists":
-            return given is not None
-        case "DoesNotExist":
-            return given is None
-        case "Gt" | "Lt" if given is not None and texts:
-            return _compare(given, texts[0], greater=operator == "Gt")
-        case _:
-            return False
-
-
-def _compare(given: str, bound: str, *, greater: bool) -> bool:
-    try:
-        return int(given) > int(bound) if greater else int(given) < int(bound)
-    except ValueError:
-        return False
+    None when there is none, when it is no number, or when the Pod has it already.
+    """
+    text = pv.metadata.annotations.get(GROUP, "")
+    if not (text.isascii() and text.isdigit()):
+        return None
+    return None if int(text) in pod.spec.security_context.supplemental_groups else int(text)

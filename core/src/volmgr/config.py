@@ -53,6 +53,10 @@ class Config:
     """What one operation may take before it is uncertain; kubelet's CSI call timeout, 2 min."""
     quarantine_grace: float = _duration("quarantine_grace", 5.0)
     """How much longer a thread may take to notice its deadline before it is left alone and named."""
+    ownership_event_delay: float = _duration("ownership_event_delay", 30.0)
+    """How long giving a volume's files to its group takes before an event says so; kubelet's progressReportDuration."""
+    ownership_event_interval: float = _duration("ownership_event_interval", 60.0)
+    """How often an event says that giving a volume's files to its group goes on; kubelet's, as above."""
     workers: int = _count("workers", 8)
     """Operations at once, not counting those that take longer than 250 ms."""
     endpoint_operations: int = _count("endpoint_operations", 4)

@@ -23,6 +23,7 @@ from volmgr.errors import OperationError, VolmgrError
 from volmgr.holds import Holds
 from volmgr.host import processor
 from volmgr.host.local import local_host
+from volmgr.host.tokens import LocalTokens
 from volmgr.host.watch import MountWatch
 from volmgr.loop import Loop
 from volmgr.messages import Ask, DriverAppeared, DriverVanished, HoldGone, HoldTaken, Message, Reconstructed
@@ -140,6 +141,9 @@ class Daemon:
         self.workers = Workers[Message](self._deliver, self.config.workers)
         plugins = load_plugins()
         self.host = self.host.with_settings(*_settings(arguments, plugins, self.config))
+        self.tokens = self._issuer()
+        if self.tokens is not None:
+            self.host = self.host.with_tokens(self.tokens)
         self.world = World(
             paths=self.host.paths,
             plugins=plugins,
@@ -147,7 +151,13 @@ class Daemon:
             admission=Admission(self.config),
         )
         self.reconciler = Reconciler(self.world, self.host, self.config, self._outside())
-        self.registry = Registry(self.host.files, self.host.paths, self.reconciler.post)
+        self.registry = Registry(
+            self.host.files,
+            self.host.paths,
+            self.reconciler.post,
+            node_name=self.config.node_name,
+            binds_claims=self.config.bind_claims,
+        )
         self.holds = Holds(self.host)
         self.directory = self._directory(arguments)
         self.service = Service(
@@ -167,6 +177,10 @@ class Daemon:
         self._holders: dict[str, int] = {}
         """By hold: what says that its process has ended."""
 
+    def _issuer(self) -> LocalTokens | None:
+        settings, host = self.config.token_issuer, self.host
+        return LocalTokens(settings, host.files, host.paths, node_name=self.config.node_name) if settings else None
+
     def _outside(self) -> Outside:
         return Outside(
             monotonic=time.monotonic,
@@ -175,6 +189,7 @@ class Daemon:
             forget=self._forget,
             retain=self._retain_soon,
             keep=self._keep,
+            grown=self._grown,
             wake=self.loop.wake,
             slow=self.workers.make_room,
             over=self.workers.take_room_back,
@@ -194,11 +209,20 @@ class Daemon:
         self.host.files.resume_discards()
         return Ask(lambda: None)
 
+    def _prepare_tokens(self) -> Message:
+        """Make the key with which tokens are signed, so that others can be given its public part."""
+        if self.tokens is not None:
+            self.tokens.prepare()
+        return Ask(lambda: None)
+
     def _forget(self, uid: str) -> bool:
         return self.registry.forget(uid)
 
     def _keep(self, refs: frozenset[ObjectRef]) -> None:
         self.registry.keep(refs)
+
+    def _grown(self, volume: str, size: int) -> None:
+        self.registry.grown(volume, size)
 
     def _retain_soon(self, refs: frozenset[ObjectRef]) -> None:
         def retain() -> Message:
@@ -212,6 +236,7 @@ class Daemon:
 
     def _offers(self, name: str) -> FurtherSource:
         self.world.sources[name] = "not read yet"
+        self.registry.expect(name)
         return FurtherSource(name, self.registry, self.world.plugins)
 
     def _directory(self, arguments: argparse.Namespace) -> DirectorySource | None:
@@ -237,6 +262,7 @@ class Daemon:
         self.world.sources["api"] = "its records are not read yet"
         if self.directory is not None:
             self.world.sources[self.directory.name] = "not read yet"
+            self.registry.expect(self.directory.name)
         self.reconciler.set_read_only(read_only=root.is_foreign(self.host))
         records.sweep(self.host.files, self.host.paths.state)
         self.registry.start()
@@ -244,6 +270,8 @@ class Daemon:
             self.reconciler.post(HoldTaken(hold))
         self.registry.state("api", ready=True)
         self.reconciler.run("going on with deletions", self._resume_discards)
+        if self.tokens is not None:
+            self.reconciler.run("making the key of token_issuer", self._prepare_tokens)
         self.reconciler.run("looking for what is mounted", self._reconstruct)
         for service in self.services:
             service.start()

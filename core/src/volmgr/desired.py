@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from volmgr.errors import TransientError
 from volmgr.model.meta import ObjectRef
 from volmgr.model.pod import Pod
 from volmgr.model.selinux import NO_WISH, LabelWish
@@ -41,9 +42,9 @@ class DesiredMount:
     memory_limit: int = 0
     keep_only: bool = False
     """The Pod is terminating: what is mounted stays, nothing is mounted for it any more."""
-
     labelling: LabelWish = NO_WISH
     """The SELinux label that the Pod asks for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredVolume:
@@ -60,6 +61,7 @@ class DesiredVolume:
     known_size: int = 0
     """Bytes that it is known to have before it is mounted (its claim's status); 0 is not known."""
     selinux_label: str = ""
+    """What it is mounted with; the same for all of its Pods."""
     endpoint: str = ""
     exclusive: tuple[str, ...] = ()
 
@@ -71,6 +73,7 @@ class DesiredStateOfWorld:
         """Start empty."""
         self._volumes: dict[str, DesiredVolume] = {}
         self._by_pod: dict[str, set[str]] = {}
+        self._exclusive: dict[str, set[str]] = {}
 
     def __len__(self) -> int:
         """Count the volumes."""
@@ -96,11 +99,11 @@ class DesiredStateOfWorld:
         """
         uid = mount.pod.uid
         old = self._volumes.get(volume.name)
+        if problem := self.label_conflict(volume.name, mount):
+            raise TransientError(problem, waits_for=volume.name)
         if old is not None:
             if old.mounts.get(uid) == mount and (not volume.size or volume.size == old.size):
                 return False
-        if problem := self.label_conflict(volume.name, mount):
-            raise TransientError(problem, waits_for=volume.name)
             volume = replace(
                 volume,
                 reported_in_use=old.reported_in_use,
@@ -108,14 +111,11 @@ class DesiredStateOfWorld:
             )
         mounts = {**(old.mounts if old else {}), uid: mount}
         self._volumes[volume.name] = replace(volume, mounts=MappingProxyType(mounts))
+        if volume.spec.access_modes == RWOP:
+            self._exclusive.setdefault(volume.spec.name, set()).add(volume.name)
         self._by_pod.setdefault(uid, set()).add(volume.name)
         return True
 
-    def remove(self, name: str, uid: str) -> None:
-        """Take one Pod's wish away; the last one takes the volume with it."""
-        volume = self._volumes.get(name)
-        if volume is None or uid not in volume.mounts:
-            return
     def label_conflict(self, name: str, mount: DesiredMount) -> str:
         """Say why a Pod cannot have a volume beside its other Pods: another SELinux label; empty when it can."""
         volume = self._volumes.get(name)
@@ -128,15 +128,27 @@ class DesiredStateOfWorld:
             f" and this Pod wants {mount.labelling.mount_label or 'none'}; it waits until the other one has left"
         )
 
+    def remove(self, name: str, uid: str) -> None:
+        """Take one Pod's wish away; the last one takes the volume with it."""
+        volume = self._volumes.get(name)
+        if volume is None or uid not in volume.mounts:
+            return
         mounts = {key: value for key, value in volume.mounts.items() if key != uid}
         if mounts:
             self._volumes[name] = replace(volume, mounts=MappingProxyType(mounts))
         else:
             del self._volumes[name]
+            self._exclusive.get(volume.spec.name, set()).discard(name)
+            if not self._exclusive.get(volume.spec.name, True):
+                del self._exclusive[volume.spec.name]
         names = self._by_pod[uid]
         names.discard(name)
         if not names:
             del self._by_pod[uid]
+
+    def of_exclusive(self, volume: str) -> tuple[str, ...]:
+        """Give the unique names of what Pods want of a PersistentVolume that one Pod has for itself."""
+        return tuple(sorted(self._exclusive.get(volume, ())))
 
     def remove_pod(self, uid: str) -> tuple[str, ...]:
         """Take all wishes of a Pod away; gives the names of the volumes it touched."""

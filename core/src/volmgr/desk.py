@@ -46,6 +46,8 @@ class Outside:
     """Keep exactly these objects on disk."""
     keep: Callable[[frozenset[ObjectRef]], None] = field(default=lambda _refs: None)
     """Keep these objects on disk, too; called on a worker before what needs them is mounted."""
+    grown: Callable[[str, int], None] = field(default=lambda _volume, _size: None)
+    """Told on a worker that a PersistentVolume has this many bytes now."""
     wake: Callable[[], None] = field(default=lambda: None)
     slow: Callable[[], None] = field(default=lambda: None)
     """Told when an operation takes long: its worker may be lost for a while."""
@@ -69,9 +71,9 @@ class Desk:
     ) -> None:
         self.world = world
         world.keeps_finished = config.keep_terminated_pod_volumes
+        world.labelling = Labelling.of(host.kernel.container_label, any_access_mode=config.selinux_mount)
         self.host = host
         self.config = config
-        world.labelling = Labelling.of(host.kernel.container_label, any_access_mode=config.selinux_mount)
         self.outside = outside
         self.post = post
         self.timers = Timers()
@@ -102,6 +104,9 @@ class Desk:
         self.on_put(name, volume)
         for uid in (*(old.mounts if old else ()), *(volume.mounts if volume else ())):
             self.touched[uid] = None
+        if old is not None and old.spec is not None and old.spec.access_modes == RWOP:
+            for waiting in self.world.desired.of_exclusive(old.spec.name):
+                self.dirty[waiting] = None
         if volume is None:
             self.touched[NODE] = None
 

@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from volmgr.actual import DUE, Cause
 from volmgr.model.names import source_key
 from volmgr.model.pod import Pod, PodVolume
-from volmgr.model.volume import Attachable, Presence
+from volmgr.model.volume import RWOP, Attachable, Presence
 from volmgr.operations import Operation, Verb
 
 if TYPE_CHECKING:
     from volmgr.actual import ActualVolume, PodMount
     from volmgr.desired import DesiredMount, DesiredVolume
 
-RWOP = ("ReadWriteOncePod",)
-"""The access modes of a volume that one Pod has for itself."""
 CLAIM_FIELDS = frozenset({"persistentVolumeClaim", "ephemeral"})
 """The fields of a Pod volume that name a claim instead of storage."""
 
@@ -40,6 +39,8 @@ class Readiness:
     """UIDs of which containers still run: not even what they no longer declare is taken away."""
     controller_attach: bool = False
     attached: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    exclusive: Mapping[str, AbstractSet[str]] = field(default_factory=lambda: MappingProxyType({}))
+    """By PersistentVolume that one Pod has for itself: the UIDs of those that have a mount of it."""
     read_only: bool = False
     """The root directory is not adopted: nothing may be changed."""
 
@@ -188,7 +189,9 @@ def _mount_reason(desired: DesiredVolume, mount: DesiredMount, actual: ActualVol
     if mounted.state is not Presence.YES:
         return f"its mount is uncertain ({mounted.cause.value})"
     if desired.facets.remount and mounted.revision != mount.revision:
-        return "what it refers to has changed"
+        return "it is due again" if mounted.revision == DUE else "what it refers to has changed"
+    if desired.facets.remount and mounted.unseen:
+        return "its files have not been looked at since the start"
     return ""
 
 
@@ -196,7 +199,8 @@ def _hindrance(desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume
     """Say what a mount waits for; empty when nothing stands in its way."""
     if mount.missing:
         return "waits for " + ", ".join(str(ref) for ref in mount.missing)
-    if mount.spec.access_modes == RWOP and actual is not None and any(uid != mount.pod.uid for uid in actual.mounts):
+    users = {*(actual.mounts if actual else ()), *readiness.exclusive.get(mount.spec.name, ())}
+    if mount.spec.access_modes == RWOP and users - {mount.pod.uid}:
         return "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
     if actual is not None and _label_conflicts(desired, actual):
         mounted, wanted = (label or "none" for label in (actual.device_label, desired.selinux_label))

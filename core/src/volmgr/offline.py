@@ -77,6 +77,8 @@ def offline_world(root: Path, manifests: Path | None) -> World:
     reconciler.stop_admitting(lambda: None)
     reconciler.set_read_only(read_only=roots.is_foreign(host))
     registry = Registry(host.files, host.paths, reconciler.post)
+    if manifests is not None:
+        registry.expect("directory")
     registry.start()
     registry.state("api", ready=True)
     if manifests is not None:

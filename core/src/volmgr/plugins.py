@@ -20,6 +20,7 @@ from stevedore.extension import Extension, ExtensionManager
 
 from volmgr import hookspecs
 from volmgr.errors import PluginError, UnservedError
+from volmgr.in_tree import instead
 from volmgr.model.schema import Problem, SchemaError
 from volmgr.model.schema import load as load_schema
 from volmgr.plugin import API_VERSION, VolumePlugin, Where
@@ -214,6 +215,8 @@ class Plugins:
                 return f"{what}: {broken.origin} is installed but broken: {broken.problem}; see volmgr plugins"
         if field in PACKAGES:
             return f"no installed package serves {what}; install {PACKAGES[field]}, then run volmgr plugins reload"
+        if use := instead(field):
+            return f"no package serves {what}; {use}"
         near = difflib.get_close_matches(field, [*PACKAGES, *(key[0] for key in self._owners)], n=1)
         hint = f"did you mean {near[0]!r}?" if near else "install the package that brings it"
         return f"no installed package serves {what}; {hint}"

@@ -5,7 +5,7 @@ What cannot be resolved is an error of that one volume; the others of the Pod ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from volmgr import claims, limits
 from volmgr.desired import DesiredMount, DesiredVolume
 from volmgr.errors import PluginError, SpecError, VolmgrError
+from volmgr.model import expansion
 from volmgr.model.meta import ObjectRef
 from volmgr.model.names import shared_volume_name, source_key, source_revision
-from volmgr.model.objects import Node, Object, PersistentVolumeClaim
+from volmgr.model.objects import Node, Object, PersistentVolumeClaim, ref_of
 from volmgr.model.schema import Unknown, typed_source
 from volmgr.model.selinux import Labelling, LabelTrouble, LabelWish, Trouble, access_mode
 from volmgr.model.volume import RWOP, Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
@@ -62,10 +63,10 @@ class Lookup:
     revision: Callable[[ObjectRef], str]
     plugins: Plugins
     node: Node | None = None
-
     labelling: Labelling = field(default_factory=Labelling)
     all_of: Callable[[ObjectRef], Iterable[Object]] = lambda _every: ()
     """Gives every object that `every` (below) stands for."""
+
 
 @dataclass(slots=True)
 class Resolution:
@@ -74,7 +75,6 @@ class Resolution:
     wanted: list[tuple[DesiredVolume, DesiredMount]] = field(default_factory=list[tuple[DesiredVolume, DesiredMount]])
     errors: dict[str, str] = field(default_factory=dict[str, str])
     references: set[ObjectRef] = field(default_factory=set[ObjectRef])
-
     troubles: dict[str, LabelTrouble] = field(default_factory=dict[str, LabelTrouble])
     """What is wrong with SELinux labels, by the Pod's own name of the volume: errors, and what is only counted."""
 
@@ -82,6 +82,7 @@ class Resolution:
 def every(ref: ObjectRef) -> ObjectRef:
     """Name all objects of a kind and namespace: whoever selects among them refers to this."""
     return ObjectRef(ref.kind, ref.namespace, "")
+
 
 def used_volumes(pod: Pod) -> tuple[frozenset[str], frozenset[str]]:
     """Give the names in any container's volumeMounts, and those in volumeDevices; others are never mounted."""
@@ -96,7 +97,7 @@ def used_volumes(pod: Pod) -> tuple[frozenset[str], frozenset[str]]:
 def resolve(pod: Pod, lookup: Lookup, *, keep_only: bool = False) -> Resolution:
     """Give the volumes that a Pod wants; `keep_only`: nothing new is to be mounted for it."""
     mounts, devices = used_volumes(pod)
-    resolution = Resolution()
+    resolution = Resolution(references=set(expansion.references(pod)))
     positions: dict[str, int] = {}
     for volume in pod.spec.volumes:
         mounted, mapped = volume.name in mounts, volume.name in devices
@@ -104,8 +105,8 @@ def resolve(pod: Pod, lookup: Lookup, *, keep_only: bool = False) -> Resolution:
             continue
         try:
             found, mount = _resolve_volume(_Wish(pod, volume, mounted, mapped, keep_only), lookup, resolution)
-        except (VolmgrError, ValueError) as error:
             _refuse_labels(found, mount, resolution)
+        except (VolmgrError, ValueError) as error:
             resolution.errors[volume.name] = str(error)
             continue
         position = positions.setdefault(found.name, len(resolution.wanted))
@@ -147,9 +148,10 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
         typed = _typed(lookup, volume.type, volume.source, Where.POD, name=volume.name)
     plugin, spec = typed.type, typed.spec
     claims.check_mode(volume.name, spec.mode, mounted=wish.mounted, mapped=wish.mapped)
-    references: tuple[Reference, ...] = tuple(plugin.ask("references", spec, wish.pod))
+    references = _concrete(plugin.ask("references", spec, wish.pod), lookup, resolution)
     resolution.references.update(reference.ref for reference in references)
-    objects = {item.ref: found for item in references if (found := lookup.get(item.ref)) is not None}
+    objects: dict[ObjectRef, Object] = {ref_of(wish.pod): wish.pod}
+    objects |= {item.ref: found for item in references if (found := lookup.get(item.ref)) is not None}
     facets: Facets = plugin.ask("facets", spec, objects)
     shared = facets.attach or facets.device
     if spec.mode is VolumeMode.BLOCK and not facets.block:
@@ -162,27 +164,27 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
     else:
         name = plugin.ask("unique_name", spec, wish.pod.uid)
     capacity = spec.pv.capacity.get("storage") if spec.pv else None
-    desired = DesiredVolume(
-        name=name,
     mounts_labels = facets.selinux and spec.mode is VolumeMode.FILESYSTEM
     labelling = lookup.labelling.wish(wish.pod, (volume.name,), spec.pv, supported=mounts_labels)
+    desired = DesiredVolume(
+        name=name,
         plugin=plugin.name,
         spec=spec,
         facets=facets,
         size=capacity.to_int() if capacity and not spec.read_only else 0,
+        selinux_label=labelling.mount_label,
         known_size=typed.known_size,
         endpoint=plugin.ask("endpoint", spec),
-        selinux_label=labelling.mount_label,
-        exclusive=plugin.ask("exclusive", spec),
+        exclusive=(*plugin.ask("exclusive", spec), *_alone(spec)),
     )
     mount = DesiredMount(
         pod=wish.pod,
+        labelling=labelling,
         spec=spec,
         outer_names=(volume.name,),
-        labelling=labelling,
         references=references,
         missing=tuple(item.ref for item in references if not item.optional and item.ref not in objects),
-        revision=_revision(lookup, references, volume.type, typed.source),
+        revision=_revision(lookup, references, volume.type, typed.source, wish.pod),
         source=typed.source,
         source_key=source_key(volume.type, typed.source),
         size_limit=limits.local_size_limit(wish.pod, volume),
@@ -192,8 +194,6 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
     return desired, mount
 
 
-def _claimed(wish: _Wish, lookup: Lookup, resolution: Resolution) -> _Typed:
-    """Follow a claim to its volume's type."""
 def _alone(spec: VolumeSpec[Any]) -> tuple[str, ...]:
     """Give the key under which a volume that one Pod has for itself is mounted for no two at once."""
     return (f"PersistentVolume {spec.name}",) if spec.access_modes == RWOP else ()
@@ -231,6 +231,8 @@ def _concrete(references: Iterable[Reference], lookup: Lookup, resolution: Resol
     return tuple(found)
 
 
+def _claimed(wish: _Wish, lookup: Lookup, resolution: Resolution) -> _Typed:
+    """Follow a claim to its volume's type."""
     ref = claims.claim_ref(wish.pod, wish.volume)
     resolution.references.add(ref)
     claim = lookup.get(ref)
@@ -259,7 +261,7 @@ def _typed(
     volume_type = lookup.plugins.find(field, driver, where)
     spec = typed_spec(volume_type, field, driver, source, name=name)
     if pv is not None:
-        options = pv.mount_options
+        options = claims.mount_options(pv)
         if options and not volume_type.plugin.supports_mount_options:
             message = f"PersistentVolume {name}: mount options are not supported for this volume type"
             raise SpecError(message)
@@ -269,7 +271,7 @@ def _typed(
             access_modes=pv.access_modes,
             read_only=read_only,
             mode=pv.volume_mode,
-            mount_options=tuple(sorted(set(options))),
+            mount_options=options,
         )
     return _Typed(volume_type, spec, source)
 
@@ -284,8 +286,14 @@ def typed_spec(
     return VolumeSpec(name=name, type=field, source=value, driver=driver, read_only=read_only)
 
 
-def _revision(lookup: Lookup, references: tuple[Reference, ...], field: str, source: Mapping[str, object]) -> str:
-    parts = (f"{item.ref}@{lookup.revision(item.ref)}" for item in references)
+def _revision(
+    lookup: Lookup, references: tuple[Reference, ...], field: str, source: Mapping[str, object], pod: Pod
+) -> str:
+    mine = ref_of(pod)
+    parts = (
+        f"{item.ref}@{_own_revision(pod, lookup.node) if item.ref == mine else lookup.revision(item.ref)}"
+        for item in references
+    )
     return ";".join((source_revision(field, source), *parts))
 
 

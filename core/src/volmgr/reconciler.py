@@ -31,6 +31,7 @@ from volmgr.messages import (
 )
 from volmgr.model.volume import Attachable, Presence
 from volmgr.next_step import Readiness
+from volmgr.preparations import Preparations
 from volmgr.report.events import Severity
 from volmgr.runner import Runner
 from volmgr.sources.changes import (
@@ -66,6 +67,7 @@ class Reconciler:
         self._lookout = Lookout(self._desk)
         self._desk.on_put = self._lookout.expect
         self.waiters = Waiters(world)
+        self.preparations = Preparations(self._desk)
         self._departures = Departures(self._desk, self._tenancy, self.waiters)
         self._hear = self._handlers()
         world.awaits_node_status = config.controller_attach
@@ -95,6 +97,7 @@ class Reconciler:
                 name = next(iter(desk.dirty))
                 del desk.dirty[name]
                 self._runner.look_at(name)
+            self.preparations.retry()
         touched, desk.touched = desk.touched, {}
         for uid in touched:
             self._departures.check(uid)
@@ -161,6 +164,7 @@ class Reconciler:
             held=self._desk.held,
             controller_attach=self._desk.config.controller_attach,
             attached=self._desk.attached,
+            exclusive=self.world.actual.exclusive,
             read_only=self.world.readiness.read_only,
         )
 
@@ -231,6 +235,7 @@ class Reconciler:
 
     def stop_admitting(self, then: Callable[[], None]) -> None:
         """Start nothing any more, and call `then` when every running operation has ended or is overdue."""
+        self.preparations.stop()
         self._runner.stop(then)
 
     def run(self, what: str, chore: Callable[[], Message]) -> None:

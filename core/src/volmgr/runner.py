@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from volmgr.actual import ActualVolume, Facts, settle
+from volmgr.actual import DUE, ActualVolume, Facts, settle
 from volmgr.admission import Held, holds_of
 from volmgr.errors import OperationError, VolmgrError
 from volmgr.executor import Executor
+from volmgr.host.interface import OwnershipProgress
 from volmgr.jobs import Job, Result
 from volmgr.messages import ProgressMade
 from volmgr.model.meta import ObjectRef
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 SLOW = 0.25
 """Seconds after which an operation gives way to others: what hangs on a dead server keeps only its own Pods waiting."""
 
-DUE = "due"
-"""The revision of a mount that is to be made again: it equals no real one."""
+CLOCK_CHECK = 300.0
+"""Seconds after which a time of day is looked at again: the clock may be set, and the machine may have slept."""
 
 _FAILURE_REASONS = {Verb.ATTACH: "FailedAttachVolume", Verb.DETACH: "FailedDetachVolume"}
 _SUCCESS_REASONS = {
@@ -50,6 +52,10 @@ class Runner:
         self._deadlines: dict[Operation, Timer] = {}
         self._slow: set[Operation] = set()
         """Running operations that do not count as workers any more."""
+        self._walks: dict[Operation, float] = {}
+        """Operations that give files to a group, and when the next event is to say so."""
+        self._refreshes: dict[tuple[str, str], Timer] = {}
+        """What looks whether a mount is due again, by volume and Pod."""
         self._stopped: Callable[[], None] | None = None
 
     def stop(self, then: Callable[[], None]) -> None:
@@ -140,6 +146,8 @@ class Runner:
         wishes = (mount,) if mount else tuple(desired.mounts.values()) if desired else ()
         references = {reference.ref for wish in wishes for reference in wish.references}
         allowed = self._desk.config.operation_deadline
+        if operation.verb is Verb.MOUNT:
+            allowed = max(allowed, volume_type.plugin.mount_deadline)
         job = Job(
             operation=operation,
             type=volume_type,
@@ -175,10 +183,19 @@ class Runner:
             return Result(job=job, ending=Ending.UNCHANGED, facts=Facts(plugin=job.type.name), error=str(error))
         result = self._executor.perform(job)
         operation = job.operation
+        if operation.verb is Verb.EXPAND and result.ending is Ending.DONE:
+            self._remember_size(job, result.facts.size)
         self._world.plugins.finished(
             operation.volume, operation.verb.value, operation.pod_uid, result.ending.value, result.seconds
         )
         return result
+
+    def _remember_size(self, job: Job, size: int) -> None:
+        """Remember what a claim's volume has grown to; without that, it is grown to the same size once more."""
+        pv = job.desired.spec.pv if job.desired else None
+        if pv is not None:
+            with suppress(OperationError):
+                self._desk.outside.grown(pv.metadata.name, size)
 
     def _make_room(self, operation: Operation, overdue: float) -> None:
         """Let others run beside a slow operation, long before it is known to hang."""
@@ -204,6 +221,7 @@ class Runner:
         name = operation.volume
         running = self._world.running.pop(operation, None)
         self._desk.jobs.pop(operation, None)
+        self._walks.pop(operation, None)
         timer = self._deadlines.pop(operation, None)
         if timer is not None:
             timer.cancel()
@@ -221,6 +239,10 @@ class Runner:
             if operation.verb is Verb.UNMOUNT:  # another volume of that Pod may have waited for its name
                 for volume in self._world.desired.of_pod(operation.pod_uid):
                     self._desk.dirty[volume.name] = None
+            for notice in result.facts.notices:
+                self._desk.event(
+                    Severity.WARNING, notice.reason, notice.message, uid=operation.pod_uid, volume=operation.volume
+                )
             reason = _SUCCESS_REASONS.get(operation.verb)
             if reason:
                 self._desk.event(Severity.NORMAL, reason, f"{operation.verb}: done", uid=operation.pod_uid, volume=name)
@@ -232,27 +254,43 @@ class Runner:
 
     def refresh_later(self, name: str, uid: str) -> None:
         """Let a mount be made again when its plugin says that it is due (an expiring token)."""
+        earlier = self._refreshes.pop((name, uid), None)
+        if earlier is not None:
+            earlier.cancel()
+        due = self._due_at(name, uid)
+        if due is not None:
+            delay = min(max(0.0, due - self._desk.outside.wall()), CLOCK_CHECK)
+            when = self._desk.outside.monotonic() + delay
+            self._refreshes[name, uid] = self._desk.timers.at(when, lambda: self._refresh(name, uid))
+
+    def _due_at(self, name: str, uid: str) -> float | None:
+        """Say when a mount is due again, which is never at once after it was made."""
         volume = self._world.actual.get(name)
         mount = volume.mounts.get(uid) if volume else None
         volume_type = self._world.plugins.types.get(volume.plugin) if volume else None
         if volume is None or volume.spec is None or mount is None or volume_type is None:
-            return
+            return None
+        due = mount.due_at
         try:
-            due = volume_type.ask("refresh_at", volume.spec, mount.mounted_at)
+            due = volume_type.ask("refresh_at", volume.spec, mount.mounted_at) if due is None else due
         except VolmgrError:
-            return
-        if due is not None:
-            delay = max(self._desk.config.backoff_initial, due - self._desk.outside.wall())
-            self._desk.timers.at(
-                self._desk.outside.monotonic() + delay, lambda: self._refresh(name, uid, mount.mounted_at)
-            )
+            return None
+        return None if due is None else max(due, mount.mounted_at + self._desk.config.backoff_initial)
 
-    def _refresh(self, name: str, uid: str, mounted_at: float) -> None:
-        volume = self._world.actual.get(name)
-        mount = volume.mounts.get(uid) if volume else None
-        if volume is not None and mount is not None and mount.mounted_at == mounted_at:
-            self._desk.put(name, volume.with_mount(replace(mount, revision=DUE)))
-            self._desk.dirty[name] = None
+    def _refresh(self, name: str, uid: str) -> None:
+        volume, due = self._world.actual.get(name), self._due_at(name, uid)
+        if volume is None or due is None or due > self._desk.outside.wall():
+            self.refresh_later(name, uid)
+            return
+        del self._refreshes[name, uid]
+        self._desk.put(name, volume.with_mount(replace(volume.mounts[uid], revision=DUE)))
+        self._world.admission.forget(name, uid)  # what failed for another reason is tried at once now
+        self._desk.dirty[name] = None
+
+    def _is_due(self, operation: Operation) -> bool:
+        volume = self._world.actual.get(operation.volume)
+        mount = volume.mounts.get(operation.pod_uid) if volume else None
+        return operation.verb is Verb.MOUNT and mount is not None and mount.revision == DUE
 
     def _back_off(self, result: Result) -> None:
         operation = result.job.operation
@@ -260,7 +298,8 @@ class Runner:
             waiting = self._desk.awaited.setdefault(result.waits_for, set())
             waiting.add((operation.volume, operation.pod_uid))
         now = self._desk.outside.monotonic()
-        backoff = self._world.admission.failed(operation, result.error, now, final=result.final)
+        longest = self._desk.config.refresh_backoff_max if self._is_due(operation) else None
+        backoff = self._world.admission.failed(operation, result.error, now, final=result.final, longest=longest)
         if not result.final:
             self._desk.timers.at(backoff.until, lambda: self._desk.dirty.__setitem__(operation.volume, None))
         if result.job.cancel.is_set():
@@ -276,6 +315,21 @@ class Runner:
         running = self._world.running.get(message.operation)
         if running is not None:
             self._world.running[message.operation] = replace(running, progress=message.text)
+            if isinstance(message.text, OwnershipProgress) and not running.quarantined:
+                self._walks_on(message.operation, message.text)
+
+    def _walks_on(self, operation: Operation, text: str) -> None:
+        """Let a walk over many files take its time, as long as it gets on, and say now and then that it does."""
+        now = self._desk.outside.monotonic()
+        config = self._desk.config
+        if operation in self._slow:
+            self._deadlines[operation].cancel()
+            overdue = now + self._desk.jobs[operation].allowed + config.quarantine_grace
+            self._deadlines[operation] = self._desk.timers.at(overdue, lambda: self._quarantine(operation))
+        if now >= self._walks.setdefault(operation, now + config.ownership_event_delay):
+            self._walks[operation] = now + config.ownership_event_interval
+            reason = "VolumePermissionChangeInProgress"
+            self._desk.event(Severity.WARNING, reason, text, uid=operation.pod_uid, volume=operation.volume)
 
     def _touch(self, operation: Operation) -> None:
         """Remember whose state may have changed."""

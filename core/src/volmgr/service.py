@@ -11,7 +11,9 @@ from volmgr import manifest, root
 from volmgr.desk import NODE
 from volmgr.errors import ManifestError, OperationError, SpecError, VolmgrError
 from volmgr.messages import Ask, HoldGone, HoldTaken
+from volmgr.preparations import Preparation
 from volmgr.reconciler import Reconciler
+from volmgr.report.claims import users_of
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.why import summary_for_timeout
 from volmgr.server.engine import Action, ApplyResult
@@ -22,12 +24,15 @@ if TYPE_CHECKING:
     from volmgr.holds import Holds
     from volmgr.host.interface import Host
     from volmgr.report.events import EventLog
+    from volmgr.report.mounts import MountsReport
     from volmgr.report.world import Hold, PodEntry, World
     from volmgr.sources.directory import DirectorySource
     from volmgr.sources.registry import Registry
 
 T = TypeVar("T")
 
+_NAMED = 3
+"""Pods that a message names."""
 _CONDITIONS = {"mounted": is_mounted, "unmounted": is_unmounted}
 _ACTIONS = {"created": Action.CREATED, "pending": Action.CREATED, "changed": Action.UPDATED}
 
@@ -140,6 +145,14 @@ class Service:
         self._reconciler.post(HoldTaken(hold))
         return hold
 
+    def mounts(self, pod: str, container: str, timeout: float) -> MountsReport:
+        """Bind a Pod's subPaths, and give what its containers are to be given."""
+        preparation = Preparation(pod, container)
+        self._reconciler.post(Ask(lambda: self._reconciler.preparations.begin(preparation)))
+        if not preparation.done.wait(timeout):
+            self.ask(lambda _world: self._reconciler.preparations.give_up(preparation))
+        return preparation.result()
+
     def release(self, hold_id: str) -> bool:
         """Give a hold back."""
 
@@ -152,6 +165,15 @@ class Service:
         self._holds.remove(hold_id)
         self._reconciler.post(HoldGone(hold_id, uid))
         return True
+
+    def release_volume(self, name: str) -> str:
+        """Let a PersistentVolume whose claim is gone be given to another claim."""
+        users = self.ask(lambda world: users_of(world, name))
+        if users:
+            pods = " and ".join(users[:_NAMED])
+            raise OperationError(f"PersistentVolume {name} is still mounted for {pods}; let them end first")
+        self._registry.release(name)
+        return f"PersistentVolume {name} is free; what is on it is as it was"
 
     def drain(self, timeout: float) -> tuple[str, ...]:
         """Take everything down, and give what is left."""

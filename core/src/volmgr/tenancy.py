@@ -10,7 +10,7 @@ from volmgr.messages import HoldersAsked, HoldGone, HoldTaken
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object, ref_of
 from volmgr.model.volume import Attachable
-from volmgr.populator import Lookup, Stance, resolve, stance
+from volmgr.populator import Lookup, Stance, every, resolve, stance
 from volmgr.report.events import Severity
 from volmgr.report.world import Hold, ObjectEntry, Orphan, PodEntry
 from volmgr.sources.changes import ObjectChanged, ObjectLeft, PodAccepted, PodLeft, RecordDamaged
@@ -188,7 +188,7 @@ class Tenancy:
     def set_object(self, change: ObjectChanged) -> None:
         ref = ref_of(change.item)
         self._desk.appeared(str(ref))
-        self._world.objects[ref] = ObjectEntry(item=change.item, revision=change.revision)
+        self._world.objects[ref] = ObjectEntry(item=change.item, revision=change.revision, origin=change.origin)
         if isinstance(change.item, Node) and change.item.metadata.name == self._desk.config.node_name:
             self._world.node = change.item
             for uid in tuple(self._world.pods):
@@ -200,7 +200,8 @@ class Tenancy:
         self._resolve_users(change.ref)
 
     def _resolve_users(self, ref: ObjectRef) -> None:
-        for uid in sorted(self._users.get(ref, ())):
+        """Look again at the Pods that refer to an object, or select among all of its kind."""
+        for uid in sorted({*self._users.get(ref, ()), *self._users.get(every(ref), ())}):
             if uid in self._world.pods:
                 self.populate(uid)
 

@@ -12,12 +12,15 @@ from typing import TypeVar
 from tests.unit.report.worlds import empty_world
 from volmgr.errors import ManifestError, OperationError, PluginError, SpecError
 from volmgr.report.events import EventLog
+from volmgr.report.mounts import MountsReport, plan_mounts
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.why import summary_for_timeout
 from volmgr.report.world import Hold, World
 from volmgr.server.api import ApiServer
 from volmgr.server.engine import ApplyResult
 from volmgr.server.listen import listen
+from volmgr.subpath_steps import carry_out
+from volmgr.testing import FakeHost
 
 T = TypeVar("T")
 
@@ -72,8 +75,18 @@ class FakeEngine:
         entry.holds[hold.id] = hold
         return hold
 
+    def mounts(self, pod: str, container: str, timeout: float) -> MountsReport:
+        self.asked.append(f"mounts {pod} {container} {timeout:g}")
+        return carry_out(FakeHost(), plan_mounts(self.world, pod, container, {})).report
+
     def release(self, hold_id: str) -> bool:
         return any(entry.holds.pop(hold_id, None) for entry in self.world.pods.values())
+
+    def release_volume(self, name: str) -> str:
+        if name == "unknown":
+            raise KeyError(name)
+        self.asked.append(f"release {name}")
+        return f"PersistentVolume {name} is free"
 
     def drain(self, timeout: float) -> tuple[str, ...]:
         self.asked.append(f"drain {timeout:g}")

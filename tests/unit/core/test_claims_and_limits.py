@@ -56,7 +56,7 @@ def test_a_bound_claim_gives_its_volume_and_whether_the_pod_wants_it_read_only()
     [
         (Known(), "PersistentVolumeClaim default/c1 does not exist; add it to the manifests"),
         (Known(pvc()), "PersistentVolume pv1, to which PersistentVolumeClaim default/c1 is bound, does not exist"),
-        (Known(pvc(volume="")), "PVC default/c1: PVC is not bound; set spec.volumeName"),
+        (Known(pvc(volume="")), "PVC default/c1: PVC has empty pvc.Spec.VolumeName"),
         (Known(pvc(deletion_timestamp="now"), pv()), "PVC default/c1: PVC is being deleted"),
         (
             Known(pvc(uid="2"), pv(ClaimRef(namespace="default", name="c1", uid="1"))),

@@ -14,6 +14,8 @@ from volmgr.cli.files import manifests
 from volmgr.cli.session import Session, common_options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from volmgr.manifest import Parsed
     from volmgr.plugins import Plugins
 
@@ -128,17 +130,25 @@ def _unserved(parsed: Parsed, plugins: Plugins) -> list[str]:
     """Name the volumes whose type no installed package serves: right manifests that would wait here."""
     from volmgr.errors import PluginError
     from volmgr.model.pod import Pod
+    from volmgr.model.volume import PersistentVolume
     from volmgr.next_step import CLAIM_FIELDS
+    from volmgr.plugin import Where
+
+    def note(document: int, name: str, field: str, source: Mapping[str, object], where: Where) -> None:
+        driver = source.get("driver")
+        try:
+            plugins.find(field, driver if isinstance(driver, str) else None, where)
+        except PluginError as error:
+            notes.append(f"document {document}: {name}: {error}")
 
     notes: list[str] = []
     for item in parsed.items:
-        for volume in item.value.spec.volumes if isinstance(item.value, Pod) else ():
-            driver = volume.source.get("driver")
-            try:
-                if volume.type not in CLAIM_FIELDS:
-                    plugins.find(volume.type, driver if isinstance(driver, str) else None)
-            except PluginError as error:
-                notes.append(f"document {item.document}: volume {volume.name}: {error}")
+        value = item.value
+        if isinstance(value, PersistentVolume):
+            note(item.document, f"PersistentVolume {value.metadata.name}", value.type, value.source, Where.PV)
+        for volume in value.spec.volumes if isinstance(value, Pod) else ():
+            if volume.type not in CLAIM_FIELDS:
+                note(item.document, f"volume {volume.name}", volume.type, volume.source, Where.POD)
     return notes
 
 

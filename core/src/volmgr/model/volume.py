@@ -21,6 +21,10 @@ class VolumeMode(StrEnum):
     BLOCK = "Block"
 
 
+RWOP = ("ReadWriteOncePod",)
+"""The access modes of a volume that one Pod has for itself."""
+
+
 class Attachable(StrEnum):
     """Whether a volume has to be attached to the node first."""
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from volmgr.model.volume import Presence
+from volmgr.report.claims import UnboundClaim, unbound_claims
+from volmgr.report.mounts import behind_lines
 from volmgr.report.pods import HoldReport, PodState, hold_reports, pod_state
 from volmgr.report.times import rfc3339
 from volmgr.report.volumes import Lens, VolumeReport
@@ -34,6 +36,7 @@ class WhyReport:
     holds: tuple[HoldReport, ...] = ()
     complaints: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    claims: tuple[UnboundClaim, ...] = ()
     text: str = ""
 
 
@@ -84,9 +87,11 @@ def _known(lens: Lens, entry: PodEntry) -> WhyReport:
     complaints = tuple(str(error) for error in world.complaints.get(entry.origin, ()))
     notes = _notes(world, entry)
     state = pod_state(world, entry, all_volumes)
+    claims = unbound_claims(world, pod) if entry.errors else ()
     lines = [
         *notes,
         *(report.message for report in volumes),
+        *(line for claim in claims for line in claim.lines()),
         *(f"held by {hold.text}" for hold in holds),
         *(f"its file has an error; of what is wrong, its last good version is used: {text}" for text in complaints),
     ]
@@ -104,6 +109,7 @@ def _known(lens: Lens, entry: PodEntry) -> WhyReport:
         holds=holds,
         complaints=complaints,
         notes=notes,
+        claims=claims,
         text="\n".join([head, *(f"  {line}" for line in lines)]),
     )
 
@@ -119,6 +125,7 @@ def _notes(world: World, entry: PodEntry) -> tuple[str, ...]:
         notes.append("its volumes have not been looked at yet")
     if entry.tidying:
         notes.append("its directory is being cleared away")
+    notes.extend(behind_lines(world, entry))
     notes.extend(f"{o.path} is kept: {o.reason}" for o in world.orphans.values() if o.pod_uid == entry.pod.uid)
     if world.readiness.read_only:
         notes.append("the root directory is not adopted, so nothing is changed: run volmgr adopt")

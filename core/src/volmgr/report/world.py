@@ -84,6 +84,8 @@ class ObjectEntry:
 
     item: Object
     revision: str
+    origin: str = ""
+    """The file that it comes from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,10 +127,10 @@ class World:
     orphans: dict[str, Orphan] = field(default_factory=dict[str, Orphan])
     node: Node | None = None
     readiness: Readiness = field(default_factory=Readiness)
-    reconstructed: bool = False
-    awaits_node_status: bool = False
     labelling: Labelling = field(default_factory=Labelling)
     """What the node says of SELinux labels."""
+    reconstructed: bool = False
+    awaits_node_status: bool = False
     """A controller attaches, and what it has attached was not read yet."""
     draining: bool = False
     keeps_finished: bool = False

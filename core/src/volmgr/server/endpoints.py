@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from volmgr.report import pods as pod_reports
+from volmgr.report.claims import claims_report
 from volmgr.report.doctor import doctor as doctor_report
 from volmgr.report.installed import plugins_report
 from volmgr.report.orphans import orphans_report
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 CONDITIONS = ("mounted", "unmounted")
 WAIT_DEFAULT = 30.0
 """Seconds that a client waits for a condition when it does not say how long."""
+MOUNTS_DEFAULT = 30.0
+"""Seconds that a client waits for subPaths when it does not say how long."""
 DRAIN_DEFAULT = 60.0
 """Seconds that a client waits for a drain when it does not say how long."""
 HEALTH_TIMEOUT = 5.0
@@ -172,6 +175,12 @@ def wait(engine: Engine, request: Request, argument: str) -> bytes:
     return messages.json(Reached(condition))
 
 
+def mounts(engine: Engine, request: Request, argument: str) -> bytes:
+    """Prepare what a Pod's containers need, and say where it is."""
+    container = request.query.get("container", "")
+    return messages.json(engine.mounts(argument, container, _timeout(request, MOUNTS_DEFAULT)))
+
+
 def apply(engine: Engine, request: Request, argument: str) -> bytes:
     """Accept Pods."""
     del argument
@@ -184,6 +193,21 @@ def delete(engine: Engine, request: Request, argument: str) -> bytes:
     """Let a Pod leave."""
     del request
     return messages.json(Deleted(engine.delete(argument)))
+
+
+def claims(engine: Engine, request: Request, argument: str) -> bytes:
+    """Give claims and PersistentVolumes."""
+    del request, argument
+    return messages.json(engine.ask(claims_report))
+
+
+def release_volume(engine: Engine, request: Request, argument: str) -> bytes:
+    """Let another claim have a volume whose claim is gone."""
+    del request
+    try:
+        return messages.json(Done(engine.release_volume(argument)))
+    except KeyError:
+        raise HttpError(404, f"no PersistentVolume {argument} is known; volmgr claims lists them") from None
 
 
 def plan(engine: Engine, request: Request, argument: str) -> bytes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from volmgr.report.events import EventLog
+    from volmgr.report.mounts import MountsReport
     from volmgr.report.world import Hold, World
 
 T = TypeVar("T")
@@ -58,6 +59,21 @@ class Engine(Protocol):
 
     def release(self, hold_id: str) -> bool:
         """Give a hold back; False when there is none of that name."""
+        ...
+
+    def mounts(self, pod: str, container: str, timeout: float) -> MountsReport:
+        """Bind the subPaths of a Pod's containers (or of one), and give what they are to be given.
+
+        Raises KeyError (unknown Pod), SpecError (it leaves, or has no such container), or OperationError when it
+        could not be begun or ended within `timeout` seconds.
+        """
+        ...
+
+    def release_volume(self, name: str) -> str:
+        """Let another claim have a PersistentVolume whose claim is gone; gives what was done, in words.
+
+        Raises KeyError (unknown) or OperationError (a Pod uses it, its claim is there, or it cannot be recorded).
+        """
         ...
 
     def drain(self, timeout: float) -> tuple[str, ...]:

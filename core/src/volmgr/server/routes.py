@@ -22,7 +22,7 @@ Answer = bytes | EventStream
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method on one path; `{pod}` and `{id}` stand for a part that differs."""
+    """One method on one path; `{pod}`, `{volume}` and `{id}` stand for a part that differs."""
 
     method: str
     path: str
@@ -63,6 +63,9 @@ ROUTES: tuple[Route, ...] = (
     Route("DELETE", "/v1/pods/{pod}", endpoints.delete, "let a Pod of the API leave"),
     Route("GET", "/v1/pods/{pod}/why", endpoints.why_pod, "what is wrong with a Pod's volumes"),
     Route("GET", "/v1/pods/{pod}/wait", endpoints.wait, "answer when ?for=mounted|unmounted is so, within ?timeout="),
+    Route("POST", "/v1/pods/{pod}/mounts", endpoints.mounts, "bind subPaths, and say what containers are given"),
+    Route("GET", "/v1/claims", endpoints.claims, "claims and PersistentVolumes, and which belongs to which"),
+    Route("POST", "/v1/volumes/{volume}/release", endpoints.release_volume, "let another claim have a volume"),
     Route("GET", "/v1/plan", endpoints.plan, "what would be done now, in order"),
     Route("GET", "/v1/plugins", endpoints.plugins, "the installed volume types"),
     Route("POST", "/v1/plugins/reload", endpoints.reload, "use the packages that are installed now"),
@@ -89,7 +92,7 @@ _PROBLEMS: tuple[tuple[type[VolmgrError], int, str], ...] = (
 )
 """Which status an error of ours becomes: the first class that fits."""
 
-_OF_PODS = frozenset({"why", "wait"})
+_OF_PODS = frozenset({"why", "wait", "mounts"})
 _POD_DEPTH = 3
 """Parts of the shortest path that names a Pod."""
 
@@ -103,6 +106,8 @@ def _shape_of(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
         return ("v1", "pods", "{pod}"), "/".join(rest)
     if path[:2] == ("v1", "holds") and len(path) == _POD_DEPTH:
         return ("v1", "holds", "{id}"), path[2]
+    if path[:2] == ("v1", "volumes") and path[3:] == ("release",):
+        return ("v1", "volumes", "{volume}", "release"), path[2]
     return path, ""
 
 

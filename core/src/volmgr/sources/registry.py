@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Literal
 
-from volmgr.errors import ManifestError
+from volmgr.errors import ManifestError, OperationError
 from volmgr.host.interface import Files
 from volmgr.host.paths import Paths
 from volmgr.manifest import Item, Parsed, prepare
@@ -20,6 +20,8 @@ from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import ref_of
 from volmgr.model.pod import Pod
 from volmgr.sources import offers as rules
+from volmgr.sources.binder import Binder
+from volmgr.sources.bindings import Bindings
 from volmgr.sources.changes import Change, Complaints, RecordDamaged, SourceState, Standing
 from volmgr.sources.ledger import Ledger
 from volmgr.sources.objects import Objects
@@ -40,20 +42,26 @@ class Applied:
 class Registry:
     """Decides what stands, records it, and tells `sink` in order (called under the lock: it must only enqueue)."""
 
-    def __init__(self, files: Files, paths: Paths, sink: Sink) -> None:
+    def __init__(
+        self, files: Files, paths: Paths, sink: Sink, *, node_name: str = "", binds_claims: bool = True
+    ) -> None:
         self._lock = RLock()
         self._ledger = Ledger(files, paths)
         self._sink = sink
+        self._binder = Binder(Bindings(files, paths), sink, node_name) if binds_claims else None
+        emit = self._binder.hear if self._binder else sink
         self._absent: set[Place] = set()
         self._faults: dict[Place, tuple[ManifestError, ...]] = {}
         self._told: dict[Place, tuple[str, ...]] = {}
-        self._pods = Pods(self._ledger, sink, self._absent.__contains__)
-        self._objects = Objects(self._ledger, sink, self._absent.__contains__)
+        self._pods = Pods(self._ledger, emit, self._absent.__contains__)
+        self._objects = Objects(self._ledger, emit, self._absent.__contains__)
 
     def start(self) -> None:
         """Read all records and tell of everything in them, so that it stands even when its source is gone."""
         prepare()
         with self._lock:
+            if self._binder:
+                self._binder.start()
             for offer in self._ledger.objects():
                 if isinstance(offer, ManifestError):
                     self._sink(Complaints(offer.file, (offer,)))
@@ -63,9 +71,12 @@ class Registry:
                 if isinstance(accepted, ManifestError):
                     self._sink(Complaints(accepted.file, (accepted,)))
                     self._sink(RecordDamaged(Path(accepted.file).stem, accepted))
+                    if self._binder:
+                        self._binder.seal(Path(accepted.file).stem)
                 else:
                     self._pods.recall(accepted)
             self._pods.finish_replacements()
+            self._tell()
 
     def offer(self, source: str, origin: str, identity: str, parsed: Parsed) -> bool:
         """Take what a stable read of a file says, in place of what it said before.
@@ -87,7 +98,7 @@ class Registry:
             self._objects.replace(place, objects)  # before the Pods that refer to them
             self._pods.replace(place, pods)
             self._tell(place)
-            return not self._pods.unrecorded
+            return self._all_recorded
 
     def complain(self, source: str, origin: str, errors: tuple[ManifestError, ...]) -> None:
         """Say what is wrong with a file that could not be read; its last good objects stay."""
@@ -116,7 +127,7 @@ class Registry:
             self._objects.replace(place, {})
             self._absent.discard(place)
             self._tell(place)
-            return not self._pods.unrecorded
+            return self._all_recorded
 
     def retry(self) -> bool:
         """Decide again what could not be recorded; False when something still cannot."""
@@ -124,7 +135,11 @@ class Registry:
             for uid in tuple(self._pods.unrecorded):
                 self._pods.decide(uid)
             self._tell()
-            return not self._pods.unrecorded
+            return self._all_recorded
+
+    @property
+    def _all_recorded(self) -> bool:
+        return not self._pods.unrecorded and not (self._binder and self._binder.unrecorded)
 
     def origins(self, source: str) -> frozenset[str]:
         """Give the files of a source from which something stands or is offered."""
@@ -142,7 +157,32 @@ class Registry:
     def state(self, source: str, *, ready: bool, problem: str = "") -> None:
         """Pass on whether a source was read whole."""
         with self._lock:
+            if self._binder:
+                self._binder.set_source(source, ready=ready)
+                self._binder.settle()
             self._sink(SourceState(source, ready, problem))
+
+    def expect(self, source: str) -> None:
+        """Take note of a source that will say when it was read whole: until then no claim chooses a volume."""
+        with self._lock:
+            if self._binder:
+                self._binder.set_source(source, ready=False)
+
+    def release(self, volume: str) -> None:
+        """Let a PersistentVolume whose claim is gone be given to another claim.
+
+        Raises KeyError when there is none, OperationError when it is not released or that cannot be recorded.
+        """
+        with self._lock:
+            if self._binder is None:
+                raise OperationError("a controller gives volumes to claims here; ask it")
+            self._binder.release(volume)
+
+    def grown(self, volume: str, size: int) -> None:
+        """Take note that a PersistentVolume has this many bytes now. Raises OperationError."""
+        with self._lock:
+            if self._binder is not None:
+                self._binder.grown(volume, size)
 
     def apply(self, item: Item) -> Applied:
         """Take a Pod from the API; raises ConflictError, or OperationError when it cannot be recorded."""
@@ -200,6 +240,8 @@ class Registry:
         """
         with self._lock:
             forgotten = self._pods.forget(uid)
+            if forgotten and self._binder and self._pods.find(uid) is None:
+                self._binder.forget_pod(uid)
             self._tell()
             return forgotten
 
@@ -222,7 +264,9 @@ class Registry:
             self._objects.keep(frozenset(ref for ref in refs if ref.kind != "Secret"))
 
     def _tell(self, *places: Place) -> None:
-        """Say what is wrong with each place where that changed."""
+        """Say which claims have which volumes now, and what is wrong with each place where that changed."""
+        if self._binder:
+            self._binder.settle()
         for place in sorted({*places, *self._pods.touched, *self._objects.touched}):
             errors = (*self._faults.get(place, ()), *self._pods.refusals(place), *self._objects.refusals(place))
             said = tuple(map(str, errors))

@@ -15,12 +15,14 @@ from volmgr.admission import Admission
 from volmgr.config import Config
 from volmgr.desk import Outside
 from volmgr.holds import Holds
-from volmgr.messages import HoldGone, HoldTaken, Message, Reconstructed
+from volmgr.messages import Ask, HoldGone, HoldTaken, Message, Reconstructed
 from volmgr.model.meta import ObjectRef
 from volmgr.plugins import Plugins
+from volmgr.preparations import Preparation
 from volmgr.reconciler import Reconciler
 from volmgr.reconstruct import reconstruct
 from volmgr.report.events import EventLog
+from volmgr.report.mounts import MountsReport
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.world import Hold, World
 from volmgr.sources.registry import Registry
@@ -82,9 +84,17 @@ class TestNode:
             admission=Admission(self.config),
         )
         self.reconciler = Reconciler(self.world, host, self.config, self._outside())
-        self.registry = Registry(host.files, host.paths, self.reconciler.post)
+        self.registry = Registry(
+            host.files,
+            host.paths,
+            self.reconciler.post,
+            node_name=self.config.node_name,
+            binds_claims=self.config.bind_claims,
+        )
         self.holds = Holds(host, self.processes.get)
         self.world.sources.update(dict.fromkeys(self.sources, "not read yet"))
+        for source in self.sources:
+            self.registry.expect(source)
         self.reconciler.set_read_only(read_only=root.is_foreign(host))
         self.registry.start()
         for hold in self.holds.load():
@@ -103,6 +113,7 @@ class TestNode:
             forget=self._forget,
             retain=self._retain,
             keep=self._keep,
+            grown=self._grown,
         )
 
     def _forget(self, uid: str) -> bool:
@@ -113,6 +124,9 @@ class TestNode:
 
     def _keep(self, refs: frozenset[ObjectRef]) -> None:
         self.registry.keep(refs)
+
+    def _grown(self, volume: str, size: int) -> None:
+        self.registry.grown(volume, size)
 
     def _submit(self, chore: Callable[[], Message]) -> None:
         self._chores.append(chore)
@@ -178,6 +192,14 @@ class TestNode:
         """Say that the mount table changed, and let the debounce pass."""
         self.reconciler.mounts_changed()
         self.advance(self.config.mount_table_debounce)
+
+    def mounts(self, selector: str, container: str = "") -> MountsReport:
+        """Prepare and give what containers are to be given, as `volmgr mounts` does; raises what the server would."""
+        preparation = Preparation(selector, container)
+        self.reconciler.post(Ask(lambda: self.reconciler.preparations.begin(preparation)))
+        self.settle()
+        self.reconciler.preparations.give_up(preparation)
+        return preparation.result()
 
     # --- time ---
 

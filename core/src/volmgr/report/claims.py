@@ -1,0 +1,209 @@
+"""Claims and PersistentVolumes: which belongs to which, and why a claim has none. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from volmgr import pairing
+from volmgr.claims import BOUND, claim_ref
+from volmgr.model.objects import PersistentVolumeClaim, StorageClass
+from volmgr.model.volume import PersistentVolume
+from volmgr.next_step import CLAIM_FIELDS
+
+if TYPE_CHECKING:
+    from volmgr.model.meta import ObjectRef
+    from volmgr.model.pod import Pod
+    from volmgr.report.world import World
+
+NAMED = 10
+"""Volumes that `why` names one by one for a claim without one; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimReport:
+    """One claim: `phase` is Bound, Pending or Lost, `reason` why; `requested` is the amount it asks for."""
+
+    namespace: str
+    name: str
+    uid: str
+    phase: str
+    volume: str
+    requested: str
+    access_modes: tuple[str, ...]
+    volume_mode: str
+    storage_class: str
+    origin: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistentVolumeReport:
+    """One volume: `phase` is Available, Bound, Released or Failed; `claim` is `namespace/name`, `pods` who has it."""
+
+    name: str
+    phase: str
+    claim: str
+    claim_uid: str
+    reclaim_policy: str
+    capacity: str
+    access_modes: tuple[str, ...]
+    volume_mode: str
+    storage_class: str
+    type: str
+    pods: tuple[str, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimsReport:
+    """All claims and volumes, by name."""
+
+    claims: tuple[ClaimReport, ...]
+    volumes: tuple[PersistentVolumeReport, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A volume that a claim does not get, and why."""
+
+    volume: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnboundClaim:
+    """A claim without a volume: why each volume is not for it; `more` were not looked at one by one."""
+
+    namespace: str
+    name: str
+    phase: str
+    reason: str
+    refused: tuple[Refused, ...]
+    more: int
+
+    def lines(self) -> Iterator[str]:
+        """Say it for people."""
+        yield f"claim {self.namespace}/{self.name}: {self.phase}" + (f": {self.reason}" if self.reason else "")
+        for each in self.refused:
+            yield f"  PersistentVolume {each.volume}: {each.reason}"
+        if self.more:
+            yield f"  and {self.more} more; volmgr claims lists them"
+        if not self.refused:
+            yield "  there is no PersistentVolume at all"
+
+
+def claims_report(world: World) -> ClaimsReport:
+    """Report everything."""
+    default = _default(world)
+    users = _users(world)
+    entries = [(ref, entry.item) for ref, entry in sorted(world.objects.items())]
+    return ClaimsReport(
+        claims=tuple(
+            _claim(ref, item, default, world) for ref, item in entries if isinstance(item, PersistentVolumeClaim)
+        ),
+        volumes=tuple(
+            _volume(item, users.get(item.metadata.name, ()))
+            for _, item in entries
+            if isinstance(item, PersistentVolume)
+        ),
+    )
+
+
+def users_of(world: World, name: str) -> tuple[str, ...]:
+    """Give the Pods that have a mount of a PersistentVolume, present or perhaps."""
+    return tuple(_users(world).get(name, ()))
+
+
+def unbound_claims(world: World, pod: Pod) -> tuple[UnboundClaim, ...]:
+    """Report the claims of a Pod that have no volume."""
+    found: list[UnboundClaim] = []
+    refs = {claim_ref(pod, volume) for volume in pod.spec.volumes if volume.type in CLAIM_FIELDS}
+    for ref in sorted(refs):
+        entry = world.objects.get(ref)
+        if entry is not None and isinstance(entry.item, PersistentVolumeClaim) and entry.item.phase == "Pending":
+            found.append(_unbound(world, entry.item))
+    return tuple(found)
+
+
+def _claim(ref: ObjectRef, claim: PersistentVolumeClaim, default: str, world: World) -> ClaimReport:
+    asked = claim.requests.get("storage")
+    bound = claim.phase != "Pending"
+    return ClaimReport(
+        namespace=ref.namespace,
+        name=ref.name,
+        uid=claim.metadata.uid,
+        phase=claim.phase or (BOUND if claim.volume_name else "Pending"),
+        volume=claim.volume_name if bound else "",
+        requested=str(asked) if asked else "",
+        access_modes=claim.access_modes,
+        volume_mode=claim.volume_mode,
+        storage_class=pairing.claim_class(claim, default),
+        origin=world.objects[ref].origin,
+        reason=claim.message,
+    )
+
+
+def _volume(pv: PersistentVolume, pods: Iterable[str]) -> PersistentVolumeReport:
+    owner, has = pv.claim_ref, pv.capacity.get("storage")
+    return PersistentVolumeReport(
+        name=pv.metadata.name,
+        phase=pv.phase,
+        claim=f"{owner.namespace}/{owner.name}" if owner else "",
+        claim_uid=owner.uid if owner else "",
+        reclaim_policy=pv.reclaim_policy,
+        capacity=str(has) if has else "",
+        access_modes=pv.access_modes,
+        volume_mode=pv.volume_mode,
+        storage_class=pairing.volume_class(pv),
+        type=pv.type,
+        pods=tuple(pods),
+        reason=pv.message,
+    )
+
+
+def _users(world: World) -> dict[str, list[str]]:
+    """Give the Pods that have each PersistentVolume; of a mount without a record it is not known which it is of."""
+    found: dict[str, list[str]] = {}
+    for volume in world.actual:
+        for uid, mount in sorted(volume.mounts.items()):
+            if not mount.inline or not mount.source_key:
+                entry = world.pods.get(uid)
+                found.setdefault(mount.spec_name, []).append(entry.pod.key if entry else uid)
+    return found
+
+
+def _default(world: World) -> str:
+    items = (entry.item for ref, entry in world.objects.items() if ref.kind == "StorageClass")
+    return pairing.default_class(item for item in items if isinstance(item, StorageClass))
+
+
+def _unbound(world: World, claim: PersistentVolumeClaim) -> UnboundClaim:
+    """Look closely at a few volumes: the one it names, then free ones, then the others."""
+    default = _default(world)
+    volumes = [entry.item for entry in world.objects.values() if isinstance(entry.item, PersistentVolume)]
+
+    def nearness(pv: PersistentVolume) -> tuple[bool, bool, str]:
+        return pv.metadata.name != claim.volume_name, pv.phase != "Available", pv.metadata.name
+
+    nearest = heapq.nsmallest(NAMED, volumes, key=nearness)
+    storage_class = pairing.claim_class(claim, default)
+    return UnboundClaim(
+        namespace=claim.metadata.namespace,
+        name=claim.metadata.name,
+        phase=claim.phase,
+        reason=claim.message,
+        refused=tuple(
+            Refused(volume=pv.metadata.name, reason=_reason(claim, pv, storage_class, world)) for pv in nearest
+        ),
+        more=len(volumes) - len(nearest),
+    )
+
+
+def _reason(claim: PersistentVolumeClaim, pv: PersistentVolume, storage_class: str, world: World) -> str:
+    if claim.volume_name and claim.volume_name != pv.metadata.name:
+        return f"the claim names {claim.volume_name}"
+    found = pairing.mismatch(claim, pv, storage_class, world.node)
+    return found or "it would fit"

@@ -1,0 +1,377 @@
+"""Pairs claims with volumes where no controller does: what the sources say goes in, bound versions of it come out.
+
+A pair is on disk before it is told. It stays until the claim is gone; then its volume is nobody's until it is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from volmgr import pairing
+from volmgr.errors import OperationError
+from volmgr.model.meta import ObjectRef
+from volmgr.model.names import claim_uid
+from volmgr.model.objects import Node, PersistentVolumeClaim, StorageClass, ref_of
+from volmgr.model.volume import PersistentVolume
+from volmgr.sources.bindings import Binding, Bindings
+from volmgr.sources.changes import Change, ObjectChanged, ObjectLeft, PodAccepted
+from volmgr.sources.shelf import Kind, Links, Shelf
+from volmgr.sources.stock import PV, PVC, Stock, volume_ref
+
+
+class Binder:
+    """Not thread-safe: the registry holds its lock around each call. `settle` is to follow whatever was heard."""
+
+    def __init__(self, bindings: Bindings, emit: Callable[[Change], None], node_name: str = "") -> None:
+        """Tell `emit`; `node_name` is the Node whose labels count for a volume's nodeAffinity."""
+        self._bindings = bindings
+        self._stock = Stock(bindings)
+        self._emit = emit
+        self._node_name = node_name
+        self._free: Shelf[str] = Shelf()
+        """Volumes that any claim may have."""
+        self._pending: Shelf[ObjectRef] = Shelf()
+        """Claims without a volume."""
+        self._why: dict[ObjectRef, str] = {}
+        """What each pending claim waits for."""
+        self._reserved = Links[ObjectRef, str]()
+        """Claims, and the volumes whose claimRef names each."""
+        self._named = Links[str, ObjectRef]()
+        """Volumes, and the pending claims that name each."""
+        self._look: dict[ObjectRef, None] = {}
+        """What is to be looked at."""
+        self._touched: set[ObjectRef] = set()
+        """What may have to be told anew."""
+        self._told: dict[ObjectRef, ObjectChanged] = {}
+        self.unrecorded: dict[ObjectRef, OperationError] = {}
+        """What could not be recorded, with why: it is as it was, and tried again at the next `settle`."""
+
+    # --- what is heard ---
+
+    def start(self) -> None:
+        """Read the records."""
+        self._bindings.load()
+
+    def seal(self, uid: str) -> None:
+        """Take note that a Pod cannot be known: the claims that were made for it are not gone."""
+        self._stock.sealed.add(uid)
+
+    def hear(self, change: Change) -> None:
+        """Take in what the registry would tell; what concerns neither claims nor volumes is passed on at once."""
+        match change:
+            case ObjectChanged():
+                self._hear_object(change)
+            case ObjectLeft():
+                self._lose_object(change)
+            case PodAccepted():
+                self._stock.sealed.discard(change.pod.uid)
+                self._look_soon(self._stock.consumers.accept(change.pod))
+                self.settle()  # its claims have their volumes when it is told
+                self._emit(change)
+            case _:
+                self._emit(change)
+
+    def forget_pod(self, uid: str) -> None:
+        """Take note that nothing of a Pod is left: what was made for it goes."""
+        used = self._stock.consumers.forget(uid)
+        self._stock.gone |= {ref for ref, made in used.items() if made is not None and ref not in self._stock.claims}
+        self._look_soon(used)
+
+    def set_source(self, source: str, *, ready: bool) -> None:
+        """Take note whether a source was read whole."""
+        if not ready:
+            self._stock.unread.add(source)
+        elif source in self._stock.unread:
+            self._stock.unread.discard(source)
+            if not self._stock.unread:
+                self._look_soon(self._pending)
+                self._look_soon(map(volume_ref, {*self._bindings.volumes(), *self._stock.volumes}))
+
+    def _hear_object(self, change: ObjectChanged) -> None:
+        item, ref = change.item, ref_of(change.item)
+        self._stock.gone.discard(ref)
+        match item:
+            case PersistentVolume():
+                self._stock.volumes[item.metadata.name] = change
+                self._look_soon([ref])
+                return
+            case PersistentVolumeClaim():
+                meta = item.metadata
+                uid = meta.uid or claim_uid(meta.namespace, meta.name)
+                self._stock.claims[ref] = replace(change, item=replace(item, metadata=replace(meta, uid=uid)))
+                self._look_soon([ref])
+                return
+            case StorageClass():
+                self._stock.classes[item.metadata.name] = item
+                self._look_soon(self._pending)
+            case Node() if item.metadata.name == self._node_name:
+                self._stock.node = item
+                self._look_soon(self._pending)
+            case _:
+                pass
+        self._emit(change)
+
+    def _lose_object(self, change: ObjectLeft) -> None:
+        ref = change.ref
+        if ref.kind in {PV, PVC}:
+            self._stock.gone.add(ref)
+            self._stock.volumes.pop(ref.name, None) if ref.kind == PV else self._stock.claims.pop(ref, None)
+            self._look_soon([ref])
+            return
+        if ref.kind == "StorageClass" and self._stock.classes.pop(ref.name, None) is not None:
+            self._look_soon(self._pending)
+        if ref.kind == "Node" and ref.name == self._node_name:
+            self._stock.node = None
+            self._look_soon(self._pending)
+        self._emit(change)
+
+    def _look_soon(self, refs: Iterable[ObjectRef]) -> None:
+        self._look.update(dict.fromkeys(refs))
+
+    # --- what is decided ---
+
+    def settle(self) -> None:
+        """Decide over everything that something changed for, record it, and tell."""
+        self._look_soon(self.unrecorded)
+        self.unrecorded.clear()
+        while self._look:
+            look, self._look = self._look, {}
+            volumes = sorted(ref for ref in look if ref.kind == PV)
+            for ref in volumes:
+                self._try(ref, self._look_at_volume)
+            for ref in sorted(ref for ref in look if ref.kind == PVC):
+                self._try(ref, self._look_at_claim)
+            for ref in volumes:
+                self._give_away(ref.name)
+        touched, self._touched = self._touched, set()
+        for ref in sorted(touched):
+            self._tell(ref)
+        if not self._stock.unread:
+            self._stock.gone.clear()
+
+    def _try(self, ref: ObjectRef, look: Callable[[ObjectRef], None]) -> None:
+        self._touched.add(ref)
+        try:
+            look(ref)
+        except OperationError as error:
+            self.unrecorded[ref] = error
+            self._why[ref] = f"it cannot be recorded: {error}"
+
+    def _look_at_volume(self, ref: ObjectRef) -> None:
+        """Settle whose a volume is, and where it is found."""
+        name = ref.name
+        self._put_away(name)
+        held = self._bindings.of_volume(name)
+        self._look_soon(self._named.of(name))
+        if held is not None and held.claim is not None:
+            self._check(held)
+        elif name in self._stock.volumes and not self._stock.is_damaged(name):
+            pv = self._stock.stated(name)
+            owner = pairing.reserved(pv)
+            if owner is None:
+                self._free.put(name, (pairing.volume_class(pv), pv.volume_mode), pairing.capacity(pv))
+            else:
+                self._reserved.put(owner, name)
+                self._look_soon([owner])
+
+    def _put_away(self, name: str) -> None:
+        """Take a volume from where it was found."""
+        self._free.remove(name)
+        self._reserved.drop(name)
+
+    def _check(self, held: Binding) -> None:
+        """Settle whether a volume's claim is still there; raises OperationError when that cannot be recorded."""
+        assert held.claim is not None  # noqa: S101 - only asked of one that has a claim
+        claim = self._stock.claim(held.claim)
+        self._touched |= {held.claim, volume_ref(held.volume)}
+        here = held.volume in self._stock.volumes
+        if claim is not None and claim.metadata.uid == held.uid and not held.released:
+            return
+        if claim is None and not self._stock.has_left(held):
+            return
+        if not here and self._stock.is_gone(volume_ref(held.volume)) and (claim is None or held.released):
+            self._bindings.remove(held.volume)
+        elif not held.released:
+            self._bindings.put(replace(held, released=True))
+
+    def _look_at_claim(self, ref: ObjectRef) -> None:
+        """Settle which volume a claim has."""
+        self._no_longer_pending(ref)
+        for name in self._bindings.volumes_of(ref):
+            held = self._bindings.of_volume(name)
+            if held is not None:
+                self._check(held)
+        self._touched |= {volume_ref(name) for name in self._reserved.of(ref)}
+        claim = self._stock.claim(ref)
+        if claim is None:
+            return
+        if self._bindings.of_claim(ref) is None:
+            storage_class = pairing.claim_class(claim, pairing.default_class(self._stock.classes.values()))
+            name, why = self._choice(ref, claim, storage_class)
+            if name:
+                self._bind(ref, claim, name)
+            else:
+                self._wait(ref, claim, storage_class, why)
+
+    def _no_longer_pending(self, ref: ObjectRef) -> None:
+        self._pending.remove(ref)
+        self._why.pop(ref, None)
+        self._named.drop(ref)
+
+    def _wait(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str, why: str) -> None:
+        self._why[ref] = why
+        self._pending.put(ref, (storage_class, claim.volume_mode), pairing.asked(claim))
+        if claim.volume_name:
+            self._named.put(claim.volume_name, ref)
+
+    def _bind(self, ref: ObjectRef, claim: PersistentVolumeClaim, name: str) -> None:
+        """Give a volume to a claim, durably; raises OperationError, and nothing has changed."""
+        held = self._bindings.of_volume(name)
+        owner = claim.metadata.owner_references[0].uid if self._stock.consumers.made(ref) == claim else ""
+        self._bindings.put(
+            Binding(
+                volume=name,
+                claim=ref,
+                uid=claim.metadata.uid,
+                size=pairing.capacity(self._stock.stated(name)),
+                owner=owner,
+                cleared=held.cleared if held else "",
+            )
+        )
+        self._put_away(name)
+        self._touched.add(volume_ref(name))
+
+    def _choice(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> tuple[str, str]:
+        """Give the volume that a claim gets, or why it gets none."""
+        if claim.metadata.deletion_timestamp:
+            return "", "it is being deleted"
+        if claim.volume_name:
+            why = self._refusal(claim, storage_class)
+            return ("", why) if why else (claim.volume_name, "")
+        if self._stock.unread:
+            unread = " and ".join(sorted(self._stock.unread))
+            return "", f"it gets a volume when every source was read whole, and {unread} was not"
+        if self._bindings.damaged:
+            path = self._bindings.path("").parent / min(self._bindings.damaged)
+            return "", f"{path} is damaged, so whose volume it speaks of is not known; see volmgr claims"
+        reserved = sorted(self._reserved.of(ref), key=lambda name: (pairing.capacity(self._stock.stated(name)), name))
+        found = next(self._fitting(claim, storage_class, reserved), "")
+        if found:
+            return found, ""
+        if self._waits_for_pod(ref, storage_class):
+            return "", f"it gets a volume when a Pod uses it: so says its class {storage_class}"
+        free = self._free.at_least((storage_class, claim.volume_mode), pairing.asked(claim))
+        found = next(self._fitting(claim, storage_class, free), "")
+        return found, "" if found else self._nothing_fits(claim, storage_class)
+
+    def _waits_for_pod(self, ref: ObjectRef, storage_class: str) -> bool:
+        known = self._stock.classes.get(storage_class)
+        for_consumers = known is not None and known.volume_binding_mode == pairing.FOR_CONSUMERS
+        return for_consumers and not self._stock.consumers.uses(ref)
+
+    def _fitting(self, claim: PersistentVolumeClaim, storage_class: str, names: Iterable[str]) -> Iterator[str]:
+        return (
+            name
+            for name in names
+            if not pairing.mismatch(claim, self._stock.stated(name), storage_class, self._stock.node)
+        )
+
+    def _refusal(self, claim: PersistentVolumeClaim, storage_class: str) -> str:
+        """Say why a claim does not get the volume that it names; empty when it does."""
+        name = claim.volume_name
+        if name not in self._stock.volumes:
+            return f"{PV} {name}, which it names, does not exist; add it to the manifests"
+        pv = self._stock.owned(name)
+        why = pv.message if pv.phase in {"Failed", "Released"} else pairing.refusal(claim, pv, storage_class)
+        return f"{PV} {name}, which it names, is not for it: {why}" if why else ""
+
+    def _nothing_fits(self, claim: PersistentVolumeClaim, storage_class: str) -> str:
+        known = self._stock.classes.get(storage_class)
+        maker = "" if known is None or known.provisioner == pairing.NO_PROVISIONER else known.provisioner
+        nobody = f", and nobody here makes one as {maker} would" if maker else ""
+        had = [name for name in self._bindings.volumes_of(ref_of(claim)) if name in self._stock.volumes]
+        earlier = f"; {had[0]} was an earlier claim's of this name: volmgr release pv/{had[0]} frees it" if had else ""
+        return f"no {PV} fits it{nobody}{earlier}"
+
+    def _give_away(self, name: str) -> None:
+        """Offer a volume to those that wait, who asks for most first, as long as it is free."""
+        while name in self._free and not self._stock.unread:
+            pv = self._stock.stated(name)
+            kind: Kind = (pairing.volume_class(pv), pv.volume_mode)
+            waiting = self._pending.at_most(kind, pairing.capacity(pv))
+            taker = next((ref for ref in waiting if self._would_take(ref, pv, kind[0])), None)
+            if taker is None:
+                return
+            self._try(taker, self._look_at_claim)
+            if taker in self._pending:
+                return
+
+    def _would_take(self, ref: ObjectRef, pv: PersistentVolume, storage_class: str) -> bool:
+        claim = self._stock.claim(ref)
+        if claim is None or claim.volume_name or claim.metadata.deletion_timestamp:
+            return False
+        if self._waits_for_pod(ref, storage_class):
+            return False
+        return not pairing.mismatch(claim, pv, storage_class, self._stock.node)
+
+    # --- what is told ---
+
+    def _tell(self, ref: ObjectRef) -> None:
+        is_volume = ref.kind == PV
+        why = self._why.get(ref, "")
+        now = self._stock.volume_as_told(ref.name) if is_volume else self._stock.claim_as_told(ref, why)
+        before = self._told.get(ref)
+        if now == before:
+            return
+        if now is None:
+            del self._told[ref]
+            self._emit(ObjectLeft(ref))
+        else:
+            self._told[ref] = now
+            self._emit(now)
+
+    # --- what is asked for ---
+
+    def release(self, name: str) -> None:
+        """Let a volume whose claim is gone be given to another claim.
+
+        Raises KeyError when there is no such volume, OperationError when it is not released or cannot be recorded.
+        """
+        held = self._bindings.of_volume(name)
+        if self._stock.is_damaged(name):
+            self._bindings.remove(name)
+        elif held is not None and held.claim is not None:
+            self._release(held)
+        elif name not in self._stock.volumes:
+            raise KeyError(name)
+        else:
+            pv = self._stock.owned(name)
+            if pv.phase != "Released" or pv.claim_ref is None:
+                raise OperationError(f"{PV} {name} is {pv.phase}, not Released; there is nothing to do")
+            self._bindings.put(Binding(volume=name, cleared=pv.claim_ref.uid))
+        self._look_soon([volume_ref(name)])
+        self.settle()
+
+    def _release(self, held: Binding) -> None:
+        assert held.claim is not None  # noqa: S101 - only asked of one that has a claim
+        name = held.volume
+        if not held.released:
+            claim = f"{held.claim.namespace}/{held.claim.name}"
+            there = self._stock.claim(held.claim) is not None
+            why = f"belongs to claim {claim}" if there else f"is used by Pods through claim {claim}, which is gone"
+            raise OperationError(f"{PV} {name} {why}; let {'the claim go' if there else 'the Pods end'} first")
+        stated = self._stock.volumes.get(name)
+        owner = stated.item.claim_ref if stated and isinstance(stated.item, PersistentVolume) else None
+        if owner is not None and owner.uid:
+            self._bindings.put(Binding(volume=name, cleared=owner.uid))  # its manifest still names that claim
+        else:
+            self._bindings.remove(name)
+
+    def grown(self, name: str, size: int) -> None:
+        """Take note that a volume has this size now; raises OperationError when that cannot be recorded."""
+        held = self._bindings.of_volume(name)
+        if held is not None and held.claim is not None and held.size < size:
+            self._bindings.put(replace(held, size=size))
+            self._touched.add(held.claim)
+            self.settle()

@@ -1,0 +1,102 @@
+"""Which Pods use which claims, and the claims that are made for a Pod's ephemeral volumes. Pure but for the container.
+
+Nothing of this is recorded: it follows from the accepted Pods, which are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from volmgr.model.meta import ObjectMeta, ObjectRef, OwnerReference
+from volmgr.model.names import ephemeral_claim_uid
+from volmgr.model.objects import PersistentVolumeClaim
+from volmgr.model.schema import SchemaError, Unknown, typed_source
+from volmgr.model.volume import EphemeralVolumeSource
+
+if TYPE_CHECKING:
+    from volmgr.model.pod import Pod, PodVolume
+
+_log = logging.getLogger(__name__)
+
+
+class Consumers:
+    """The Pods from when they are accepted until they are forgotten."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._by_pod: dict[str, dict[ObjectRef, PersistentVolumeClaim | None]] = {}
+        self._by_claim: dict[ObjectRef, list[str]] = {}
+
+    def accept(self, pod: Pod) -> set[ObjectRef]:
+        """Take a Pod in, new or changed; gives the claims that another set of Pods uses now."""
+        before = self._by_pod.get(pod.uid, {})
+        now = dict(_claims(pod))
+        for ref in before.keys() - now.keys():
+            self._drop(ref, pod.uid)
+        for ref in now.keys() - before.keys():
+            self._by_claim.setdefault(ref, []).append(pod.uid)
+        if now:
+            self._by_pod[pod.uid] = now
+        else:
+            self._by_pod.pop(pod.uid, None)
+        return set(before.keys() ^ now.keys())
+
+    def forget(self, uid: str) -> dict[ObjectRef, PersistentVolumeClaim | None]:
+        """Let go of a Pod whose last volume is gone; gives the claims that it used, and what was made for it."""
+        gone = self._by_pod.pop(uid, {})
+        for ref in gone:
+            self._drop(ref, uid)
+        return gone
+
+    def uses(self, ref: ObjectRef) -> bool:
+        """Say whether some Pod uses a claim."""
+        return ref in self._by_claim
+
+    def made(self, ref: ObjectRef) -> PersistentVolumeClaim | None:
+        """Give the claim of this name that was made for a Pod: of several, for the one that came first."""
+        found = (self._by_pod[uid][ref] for uid in self._by_claim.get(ref, ()))
+        return next((claim for claim in found if claim is not None), None)
+
+    def _drop(self, ref: ObjectRef, uid: str) -> None:
+        uids = self._by_claim[ref]
+        uids.remove(uid)
+        if not uids:
+            del self._by_claim[ref]
+
+
+def _claims(pod: Pod) -> Iterator[tuple[ObjectRef, PersistentVolumeClaim | None]]:
+    namespace = pod.metadata.namespace
+    for volume in pod.spec.volumes:
+        if volume.type == "persistentVolumeClaim":
+            yield ObjectRef("PersistentVolumeClaim", namespace, str(volume.source.get("claimName", ""))), None
+        elif volume.type == "ephemeral":
+            name = f"{pod.metadata.name}-{volume.name}"
+            yield ObjectRef("PersistentVolumeClaim", namespace, name), _made(pod, volume, name)
+
+
+def _made(pod: Pod, volume: PodVolume, name: str) -> PersistentVolumeClaim | None:
+    try:
+        template = typed_source(EphemeralVolumeSource, volume.source, unknown=Unknown.ALLOW).volume_claim_template
+    except SchemaError as error:  # it was accepted by an older volmgr
+        _log.warning("pod %s: no claim can be made for its volume %s: %s", pod.key, volume.name, error)
+        return None
+    owner = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.uid, controller=True)
+    spec = template.spec
+    return PersistentVolumeClaim(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=pod.metadata.namespace,
+            uid=ephemeral_claim_uid(pod.uid, volume.name),
+            labels=template.metadata.labels,
+            annotations=template.metadata.annotations,
+            owner_references=(owner,),
+        ),
+        access_modes=spec.access_modes,
+        volume_name=spec.volume_name,
+        volume_mode=spec.volume_mode,
+        storage_class_name=spec.storage_class_name,
+        requests=spec.resources.requests,
+        selector=spec.selector,
+    )

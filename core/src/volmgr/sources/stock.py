@@ -1,0 +1,139 @@
+"""The claims and volumes that are there, and what is known of each: whose it is, whether it is gone. No decisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from volmgr.model.meta import ObjectRef
+from volmgr.model.objects import Node, PersistentVolumeClaim, StorageClass
+from volmgr.model.quantity import Quantity
+from volmgr.model.volume import ClaimRef, PersistentVolume
+from volmgr.sources.bindings import Binding, Bindings
+from volmgr.sources.changes import ObjectChanged
+from volmgr.sources.consumers import Consumers
+
+PV = "PersistentVolume"
+PVC = "PersistentVolumeClaim"
+
+
+@dataclass(slots=True)
+class Stock:
+    """Everything that the binder decides over."""
+
+    bindings: Bindings
+    consumers: Consumers = field(default_factory=Consumers)
+    volumes: dict[str, ObjectChanged] = field(default_factory=dict[str, ObjectChanged])
+    """By name, as their manifests have them."""
+    claims: dict[ObjectRef, ObjectChanged] = field(default_factory=dict[ObjectRef, ObjectChanged])
+    """As their manifests have them, each with a UID."""
+    classes: dict[str, StorageClass] = field(default_factory=dict[str, StorageClass])
+    node: Node | None = None
+    unread: set[str] = field(default_factory=set[str])
+    """Sources that were not read whole: what they hold is not known to be gone, nor is the best fit known."""
+    gone: set[ObjectRef] = field(default_factory=set[ObjectRef])
+    """What is gone for sure, although not every source was read."""
+    sealed: set[str] = field(default_factory=set[str])
+    """UIDs of Pods whose record cannot be read."""
+
+    def is_gone(self, ref: ObjectRef) -> bool:
+        """Say whether what is not there is gone, and not only unread."""
+        return ref in self.gone or not self.unread
+
+    def is_damaged(self, name: str) -> bool:
+        """Say whether the record of whose a volume is cannot be read."""
+        return bool(self.bindings.damaged) and self.bindings.path(name).name in self.bindings.damaged
+
+    def has_left(self, held: Binding) -> bool:
+        """Say whether a claim that is not there is gone for good: while a Pod uses it, it may still come back."""
+        assert held.claim is not None  # noqa: S101 - as above
+        return self.is_gone(held.claim) and not self.consumers.uses(held.claim) and held.owner not in self.sealed
+
+    def claim(self, ref: ObjectRef) -> PersistentVolumeClaim | None:
+        """Give the claim of this name: one that was made for a Pod and has its volume goes before one of a file."""
+        found = self.claims.get(ref)
+        made = self.consumers.made(ref)
+        if made is not None:
+            held = self.bindings.of_claim(ref)
+            if found is None or (held is not None and held.uid == made.metadata.uid):
+                return made
+        return found.item if found and isinstance(found.item, PersistentVolumeClaim) else None
+
+    def stated(self, name: str) -> PersistentVolume:
+        """Give a volume as its manifest has it, without a UID that does not count any more."""
+        pv = self.volumes[name].item
+        assert isinstance(pv, PersistentVolume)  # noqa: S101 - nothing else is put there
+        held = self.bindings.of_volume(name)
+        if pv.claim_ref is not None and held is not None and held.cleared and held.cleared == pv.claim_ref.uid:
+            return replace(pv, claim_ref=replace(pv.claim_ref, uid=""))
+        return pv
+
+    def owned(self, name: str) -> PersistentVolume:
+        """Give a volume with the claim that it belongs to, its phase and why."""
+        pv = self.stated(name)
+        held = self.bindings.of_volume(name)
+        if self.is_damaged(name):
+            path = self.bindings.path(name)
+            return replace(
+                pv, phase="Failed", message=f"{path} is damaged; if it is nobody's, volmgr release pv/{name}"
+            )
+        if held is not None and held.claim is not None:
+            owner = ClaimRef(namespace=held.claim.namespace, name=held.claim.name, uid=held.uid)
+            pv = replace(pv, claim_ref=owner)
+            claim = self.claim(held.claim)
+            if not held.released and claim is not None and claim.metadata.uid == held.uid:
+                return replace(pv, phase="Bound")
+            if not held.released and not self.is_gone(held.claim):
+                return replace(pv, phase="Bound", message=f"claim {owner.namespace}/{owner.name} was not read yet")
+            return replace(pv, phase="Released", message=_released(pv, owner))
+        if pv.claim_ref is not None and pv.claim_ref.uid and self.is_gone(claim_ref_of(pv.claim_ref)):
+            return replace(pv, phase="Released", message=_released(pv, pv.claim_ref))
+        return replace(pv, phase="Available")
+
+    def volume_as_told(self, name: str) -> ObjectChanged | None:
+        """Give a volume with the claim that it belongs to; None when it is not there."""
+        said = self.volumes.get(name)
+        return None if said is None else replace(said, item=self.owned(name))
+
+    def claim_as_told(self, ref: ObjectRef, why: str) -> ObjectChanged | None:
+        """Give a claim with its volume and phase, or with what it waits for; None when it is not there."""
+        claim = self.claim(ref)
+        if claim is None:
+            return None
+        said = self.claims.get(ref)
+        origin, revision = (said.origin, said.revision) if said else ("", "")
+        if claim is self.consumers.made(ref):
+            origin = "made for its Pod"
+        held = self.bindings.of_claim(ref)
+        if held is None:
+            told = replace(claim, phase="Pending", message=why)
+            return ObjectChanged(told, revision, origin)
+        lost = held.volume not in self.volumes
+        message = f"{PV} {held.volume}, its volume, is not there any more; put it back" if lost else ""
+        if claim.volume_name not in {"", held.volume}:
+            message = message or f"its manifest names {claim.volume_name}, but {held.volume} is its volume already"
+        told = replace(
+            claim,
+            volume_name=held.volume,
+            phase="Lost" if lost else "Bound",
+            message=message,
+            status_capacity=MappingProxyType({"storage": Quantity.of(held.size)} if held.size else {}),
+        )
+        return ObjectChanged(told, f"{revision}@{held.volume}", origin)
+
+
+def volume_ref(name: str) -> ObjectRef:
+    """Name a volume."""
+    return ObjectRef(PV, "", name)
+
+
+def claim_ref_of(owner: ClaimRef) -> ObjectRef:
+    """Name the claim of a claimRef."""
+    return ObjectRef(PVC, owner.namespace, owner.name)
+
+
+def _released(pv: PersistentVolume, owner: ClaimRef) -> str:
+    """Say what becomes of a volume whose claim is gone."""
+    policy = "" if pv.reclaim_policy == "Retain" else f", although its reclaim policy is {pv.reclaim_policy}"
+    kept = f"its claim {owner.namespace}/{owner.name} is gone; its data is kept{policy}"
+    return f"{kept}; volmgr release pv/{pv.metadata.name} lets another claim have it"
