@@ -77,6 +77,8 @@ class MountRecord:
     directory: bool = True
     identity: Identity | None = None
     mounted_at: float = 0.0
+    due_at: float | None = None
+    subpaths: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

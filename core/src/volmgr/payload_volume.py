@@ -46,7 +46,7 @@ class PayloadVolume(VolumePlugin[S], Measurable, Generic[S]):
     def facets(self, spec: VolumeSpec[S], objects: Objects) -> Facets:
         """Mounted again whenever an object changes; the group is the type's own affair."""
         del spec, objects
-        return Facets(remount=True, fs_group=Applies.PLUGIN)
+        return Facets(remount=True, fs_group=Applies.PLUGIN, read_only=True)
 
     def mount(self, request: Mount[S], host: Host) -> Mounted:
         """Write the files; the first time that fails takes everything back, later the old files stay."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from volmgr import blockmap
-from volmgr.actual import Facts
+from volmgr.actual import Facts, subpaths_after
 from volmgr.desired import DesiredMount
 from volmgr.jobs import Job, device_target, make_writable, mount_options, uncertain_if_it_fails
 from volmgr.journal import Journal, MountRecord, SpecRecord
@@ -50,6 +50,7 @@ class PodSteps:
             source_key=mount.source_key,
             label=facts.label,
             directory=facts.facets is None or facts.facets.directory,
+            subpaths=subpaths_after(old),
         )
         if not request.remount:
             self._journal.write_mount(record)
@@ -67,9 +68,11 @@ class PodSteps:
                 device_path=device_path,
                 identity=identity,
                 mounted_at=at,
+                due_at=answer.due_at,
             )
             self._journal.write_mount(done, again=True)
         is_mount = identity is not None and identity.mount is not None
+        facts = replace(facts, due_at=answer.due_at, notices=answer.notices)
         return replace(facts, path=path, device_path=device_path or None, at=at, is_mount=is_mount)
 
     def _finish_mount(self, job: Job, request: Mount[Any], answer: Mounted, path: Path) -> str:
@@ -80,7 +83,9 @@ class PodSteps:
             return blockmap.map_device(self._host, device_path, directory, request.pod.uid, request.target)
         was_there = job.actual is not None and request.pod.uid in job.actual.mounts
         if was_there and not request.read_only:
-            make_writable(self._host, request.target)
+            device = request.device_target  # a directory of the node is bound without having been mounted there
+            ours = device is None or self._host.mounts.is_mount_point(device)
+            make_writable(self._host, request.target, file_system=ours)
         self._give_to_group(job, request, path)
         return answer.device_path
 

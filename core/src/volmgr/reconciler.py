@@ -54,6 +54,10 @@ if TYPE_CHECKING:
     from volmgr.report.world import World
     from volmgr.timers import Timers
 
+_LOOKS_AT_ONCE = 20
+_LOOK_EACH = 0.01
+"""Seconds between two such handfuls: a thousand volumes take half a second, and new Pods come in between."""
+
 
 class Reconciler:
     """Drives the actual state of the world towards the desired one."""
@@ -70,6 +74,7 @@ class Reconciler:
         self.preparations = Preparations(self._desk)
         self._departures = Departures(self._desk, self._tenancy, self.waiters)
         self._hear = self._handlers()
+        self._looks = False
         world.awaits_node_status = config.controller_attach
         world.readiness = self._readiness()
 
@@ -166,6 +171,7 @@ class Reconciler:
             attached=self._desk.attached,
             exclusive=self.world.actual.exclusive,
             read_only=self.world.readiness.read_only,
+            look=self._looks,
         )
 
     def _readiness_changed(self) -> None:
@@ -179,7 +185,21 @@ class Reconciler:
         if self.world.readiness.unmount and not before.unmount:
             self._departures.look_for_orphans()
             self._tenancy.retain_soon()  # what an earlier daemon kept may be in nobody's use any more
+            if not self._looks:
+                self._look_later(tuple(volume.name for volume in self.world.actual if _is_unseen(volume)))
         self.waiters.notify_all()
+
+    def _look_into(self, names: tuple[str, ...]) -> None:
+        """Let what was found mounted be looked into, a few at a time: neither the start nor anybody waits for that."""
+        self._looks = True
+        self.world.readiness = replace(self.world.readiness, look=True)
+        for name in names[:_LOOKS_AT_ONCE]:
+            self._desk.dirty[name] = None
+        if rest := names[_LOOKS_AT_ONCE:]:
+            self._look_later(rest)
+
+    def _look_later(self, names: tuple[str, ...]) -> None:
+        self._desk.timers.at(self._desk.outside.monotonic() + _LOOK_EACH, lambda: self._look_into(names))
 
     def _take_over(self, message: Reconstructed) -> None:
         for volume in message.volumes:
@@ -245,6 +265,10 @@ class Reconciler:
     def mounts_changed(self) -> None:
         """Take note that the mount table changed, by us or by others."""
         self._lookout.mounts_changed()
+
+
+def _is_unseen(volume: ActualVolume) -> bool:
+    return any(mount.unseen for mount in volume.mounts.values())
 
 
 def _resolved(volume: ActualVolume, attached: dict[str, str]) -> ActualVolume:

@@ -105,9 +105,12 @@ class _Reconstruction:
             path=Path(record.path) if record.path else path,
             device_path=record.device_path,
             mounted_at=record.mounted_at,
+            due_at=record.due_at,
             is_mount=record.identity is not None and record.identity.mount is not None,
-            inline=record.spec.inline,
             label=record.label,
+            inline=record.spec.inline,
+            subpaths=record.subpaths,
+            unseen=proven and volume.facets is not None and volume.facets.remount,
         )
         self.volumes[record.volume] = volume.with_mount(mount)
 
@@ -158,7 +161,7 @@ class _Reconstruction:
             target is not None
             and same_boot
             and record.device is Presence.YES
-            and record.identity is not None
+            # No identity: nothing was mounted there (a directory, a driver that stages nothing), and still is not.
             and self.host.files.identity(target) == record.identity
         )
         uncertain = Presence.NO if record.device is Presence.NO else Presence.UNCERTAIN

@@ -30,6 +30,8 @@ _LINKS = 40  # as many as the kernel follows
 _ATTEMPTS = 64  # how often what is renamed or deleted meanwhile is looked for again
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY
 _NEW = 0o700  # nobody uses a new directory before it has its mode
+_NAME = 200
+_TAKEN = frozenset({errno.EEXIST, errno.ENOTDIR, errno.ENOTEMPTY})  # what rename(2) says of a name that is there
 
 
 class LocalSubpaths:
@@ -187,11 +189,11 @@ class _Walk:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
             with self._inside(parts[:index]) as above:
                 try:
-                    os.mkdir(name, _NEW, dir_fd=above)
-                except FileExistsError:
+                    _make_directory(name, above, mode)
+                except OSError as error:
+                    if error.errno not in _TAKEN:
+                        raise
                     self._refuse_dangling(name, above)
-                else:
-                    self._give_mode(name, above, mode)
 
     def _is_there(self, parts: list[str]) -> bool:
         try:
@@ -206,20 +208,6 @@ class _Walk:
         if target:
             self._link = f"{name} -> {target}"
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-
-    @staticmethod
-    def _give_mode(name: str, above: int, mode: int) -> None:
-        """Give a new directory its mode, whatever the umask is; one that somebody put in its place is left alone."""
-        try:
-            made = syscalls.open_beneath(name, os.O_RDONLY | os.O_DIRECTORY, descriptor=above)
-        except OSError:
-            return
-        try:
-            found = os.fstat(made)
-            if found.st_uid == os.geteuid() and found.st_mode & 0o777 == _NEW:
-                os.fchmod(made, mode)
-        finally:
-            os.close(made)
 
     @contextmanager
     def _inside(self, parts: list[str]) -> Generator[int]:
@@ -253,6 +241,30 @@ class _Walk:
             if given[: len(names)] == names:
                 return given[len(names) :]
         raise self._refused()
+
+
+def _make_directory(name: str, above: int, mode: int) -> None:
+    """Make a directory that has its mode, whatever the umask is, from the moment it is there; raises OSError.
+
+    One that a crash left unfinished is replaced: nobody but us makes names such as its own.
+    """
+    draft = f".volmgr-new-{name}"[:_NAME]
+    with suppress(OSError):
+        os.rmdir(draft, dir_fd=above)
+    os.mkdir(draft, _NEW, dir_fd=above)
+    made = syscalls.open_beneath(draft, os.O_RDONLY | os.O_DIRECTORY, descriptor=above)
+    try:
+        found = os.fstat(made)
+        if found.st_uid == os.geteuid() and found.st_mode & 0o777 == _NEW:  # nobody put another in its place
+            os.fchmod(made, mode)
+    finally:
+        os.close(made)
+    try:
+        os.rename(draft, name, src_dir_fd=above, dst_dir_fd=above)
+    except OSError:
+        with suppress(OSError):
+            os.rmdir(draft, dir_fd=above)
+        raise
 
 
 def parts_of(sub_path: str) -> list[str]:

@@ -77,7 +77,7 @@ class HostPath(VolumePlugin[HostPathSource]):
 
     def facets(self, spec: VolumeSpec[HostPathSource], objects: Objects) -> Facets:
         del spec, objects
-        return Facets(fs_group=Applies.NOBODY, directory=False)
+        return Facets(fs_group=Applies.NOBODY, directory=False, relabel=False)
 
     def mount(self, request: Mount[HostPathSource], host: Host) -> Mounted:
         source = request.spec.source
