@@ -56,6 +56,9 @@ class SilentFuse:
     def asked(self) -> bool:
         return self._asked.wait(10)
 
+    def was_asked(self) -> bool:
+        return self._asked.is_set()
+
     def die(self) -> None:
         """Go away without unmounting; all that wait for answers get ENOTCONN or ECONNABORTED."""
         if self._device >= 0:

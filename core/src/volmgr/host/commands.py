@@ -43,6 +43,7 @@ class LocalCommands:
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
         cancelled: Callable[[], bool] | None = None,
+        told: Callable[[str], None] | None = None,
     ) -> CommandResult:
         """Run a command to its end; a negative exit code is the signal that ended it."""
         path = self.find(argv[0])
@@ -51,7 +52,7 @@ class LocalCommands:
         if cancelled is not None and cancelled():
             raise OperationError(f"{argv[0]} was not run: the operation is cancelled")
         with processor.spread_meanwhile():
-            child = _Child(path, argv, _environment(environment))
+            child = _Child(path, argv, _environment(environment), told)
         try:
             ended = child.wait(stdin, time.monotonic() + deadline, cancelled)
             if ended is not None:
@@ -73,11 +74,19 @@ class LocalCommands:
         return None
 
 
+class UnkillableError(UncertainError):
+    """A helper was to end and has not: it waits in the kernel, and may still do what it was asked for."""
+
+
 class _Child:
     """One running helper and its three pipes."""
 
-    def __init__(self, path: Path, argv: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, path: Path, argv: Sequence[str], environment: Mapping[str, str], told: Callable[[str], None] | None
+    ) -> None:
         self._name = " ".join(argv[:2])
+        self._told = told
+        self._line = b""
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
         (child_in, self._stdin), (self._stdout, child_out), (self._stderr, child_err) = pipes
         try:
@@ -143,7 +152,7 @@ class _Child:
                 self._kill_rest()
                 raise UncertainError(f"{self._name} {reason} and was killed{self._last_words()}")
         threading.Thread(target=os.waitid, args=(os.P_PID, self.pid, os.WEXITED), daemon=True).start()
-        raise UncertainError(
+        raise UnkillableError(
             f"{self._name} {reason}, and process {self.pid} cannot be killed: it waits in the kernel,"
             " probably for a server that does not answer"
         )
@@ -188,7 +197,16 @@ class _Child:
             return True
         buffer += data
         del buffer[:-OUTPUT_TAIL]
+        if self._told is not None and descriptor == self._stdout:
+            self._tell(data, self._told)
         return bool(data)
+
+    def _tell(self, data: bytes, told: Callable[[str], None]) -> None:
+        """Pass on each line as it is complete; of a longer one than is kept, the end."""
+        *lines, rest = (self._line + data).split(b"\n")
+        self._line = rest[-OUTPUT_TAIL:]
+        for line in lines:
+            told(line.decode("utf-8", "replace"))
 
     def _reap(self) -> None:
         _, status = os.waitpid(self.pid, 0)

@@ -30,7 +30,7 @@ def local_host(root: Path) -> Host:
         files=files,
         commands=commands,
         block=LocalBlockDevices(),
-        ownership=LocalOwnership(),
+        ownership=LocalOwnership(commands),
         archives=LocalArchives(paths),
         subpaths=LocalSubpaths(paths, files, mounts),
         kernel=read_kernel(),

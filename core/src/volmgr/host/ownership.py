@@ -1,4 +1,4 @@
-"""Giving a volume's files to the Pod's fsGroup.
+"""Giving a volume's files to the Pod's fsGroup: a small tree on this thread, a large one by an executed helper.
 
 Source: `pkg/volume/volume_linux.go` of kubelet 1.37 (behaviours §3.2), except that a refused change is an error here,
 and that other mounts below the volume are left alone.
@@ -7,28 +7,46 @@ and that other mounts below the volume are left alone.
 from __future__ import annotations
 
 import errno
+import json
 import os
-import stat
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
-from volmgr.errors import OperationError, TransientError
-from volmgr.host import syscalls
-from volmgr.host.tree_walk import Step, When, walk
+from volmgr.errors import OperationError, TransientError, UncertainError
+from volmgr.host import group_helper, stat_mount, syscalls
+from volmgr.host.commands import UnkillableError
+from volmgr.host.file_system_types import LOCAL_TYPES
+from volmgr.host.group_walk import GroupWalk
+from volmgr.host.interface import HELPER_DEADLINE, Commands, OwnershipProgress
 
 ON_ROOT_MISMATCH = "OnRootMismatch"
 """The value of `fsGroupChangePolicy` by which a right root is taken for a right tree."""
+SMALL = 1000
+"""Entries up to which a walk is over sooner (10 ms) than a helper is started (50 ms)."""
+PROGRESS = 1.0
+"""Seconds between two words on how far a walk is."""
 _FILE_BITS = 0o660
 _FILE_BITS_READ_ONLY = 0o440
-_DIRECTORY_BITS = stat.S_ISGID | 0o110
-_SET_ID_BITS = stat.S_ISUID | stat.S_ISGID  # chown takes these from a file
-_CHECK_EACH = 256  # entries between looks at whether it is cancelled, and at the clock
-_PROGRESS_SECONDS = 1.0
+_REFUSALS = frozenset({errno.EPERM, errno.EACCES, errno.EROFS, errno.EOPNOTSUPP})
 
 
 class LocalOwnership:
     """Ownership on this machine."""
+
+    def __init__(
+        self, commands: Commands, *, small: int = SMALL, patience: float = HELPER_DEADLINE, every: float = PROGRESS
+    ) -> None:
+        """Leave trees of more than `small` entries to a helper, which is ended when it does nothing for `patience` s.
+
+        Say `every` so many seconds how far a walk is.
+        """
+        self._commands = commands
+        self._small = small
+        self._patience = patience
+        self._every = every
 
     def apply(
         self,
@@ -41,117 +59,139 @@ class LocalOwnership:
         progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Set group and mode bits where they differ, children first, root last; stops when cancelled."""
-        change = _Change(path, group, cancelled=cancelled, progress=progress, read_only=read_only)
+        course = _Course(path, group, cancelled, progress, patience=self._patience, every=self._every)
+        bits = _FILE_BITS_READ_ONLY if read_only else _FILE_BITS
+        walk = GroupWalk(str(path), group, bits, lambda walk: self._check(course, walk))
         try:
-            if policy == ON_ROOT_MISMATCH and change.root_matches():
+            if policy == ON_ROOT_MISMATCH and walk.root_matches():
                 return
-            change.all()
+            if _may_hang(path):
+                raise _LargeError
+            walk.below()
+            walk.root()
+        except _LargeError:
+            self._by_helper(course, bits)
         except OSError as error:
-            raise change.refused(str(path), error) from error
+            raise course.refused(error.errno or 0, error.filename or str(path)) from error
+
+    def _check(self, course: _Course, walk: GroupWalk) -> None:
+        """Look, between entries of a walk on this thread, whether it is to end."""
+        course.note(walk.seen, walk.changed)
+        if course.cancelled():
+            raise course.stopped()
+        if walk.seen >= self._small:
+            raise _LargeError
+
+    def _by_helper(self, course: _Course, bits: int) -> None:
+        argv = group_helper.command(str(course.path), course.group, bits)
+        try:
+            result = self._commands.run(
+                argv,
+                deadline=float("inf"),
+                accept=(0, group_helper.REFUSED),
+                cancelled=course.is_over,
+                told=course.hear,
+            )
+        except UnkillableError:
+            raise
+        except (OperationError, UncertainError) as error:
+            raise course.ended(error) from error
+        if result.exit_code == group_helper.REFUSED:
+            raise course.failed(json.loads(result.stdout.splitlines()[-1]))
 
 
-class _Change:
-    """One walk over one volume."""
+class _LargeError(Exception):
+    """The walk is one for the helper; never seen outside this module."""
+
+
+class _Course:
+    """What is asked of one walk, and how far it is."""
 
     def __init__(
         self,
         path: Path,
         group: int,
-        *,
-        read_only: bool,
         cancelled: Callable[[], bool],
         progress: Callable[[str], None],
+        *,
+        patience: float,
+        every: float,
     ) -> None:
-        self._path = path
-        self._group = group
-        self._bits = _FILE_BITS_READ_ONLY if read_only else _FILE_BITS
-        self._cancelled = cancelled
+        self.path = path
+        self.group = group
+        self.cancelled = cancelled
         self._progress = progress
+        self._patience = patience
+        self._every = every
         self._seen = 0
-        self._changed = 0
-        self._said = time.monotonic()
+        self._began = self._advanced = self._said = time.monotonic()
 
-    def root_matches(self) -> bool:
-        """Say whether the root alone shows that all was done before: it is changed last."""
-        found = os.lstat(self._path)
-        wanted = self._bits | _DIRECTORY_BITS
-        return found.st_gid == self._group and found.st_mode & wanted == wanted
-
-    def all(self) -> None:
-        """Change everything."""
-        descriptor = syscalls.open_beneath(str(self._path.parent), os.O_PATH | os.O_DIRECTORY)
-        try:
-            if not stat.S_ISDIR(os.stat(self._path.name, dir_fd=descriptor, follow_symlinks=False).st_mode):
-                self._one(descriptor, self._path.name, None)
-                return
-            for step in walk(str(self._path), self._path.name, descriptor):
-                match step.when:
-                    case When.ENTERED:
-                        self._files(step)
-                    case When.LEAVING:
-                        pass
-                    case When.LEFT:
-                        self._one(step.descriptor, step.name, step)
-        finally:
-            os.close(descriptor)
-
-    def refused(self, path: str, error: OSError) -> OperationError:
-        """Give the error for a change that the file system did not allow."""
-        remedy = ""
-        if error.errno in {errno.EPERM, errno.EROFS, errno.EOPNOTSUPP}:
-            remedy = (
-                f"its file system does not let anyone but its server do so: set fsGroupChangePolicy: {ON_ROOT_MISMATCH}"
-                " in the Pod's securityContext and give the volume's root to the group, or leave fsGroup out"
-            )
-        return syscalls.failed(f"give {path} to group {self._group}", error, remedy)
-
-    def _files(self, step: Step) -> None:
-        self._pause()
-        with os.scandir(step.descriptor) as entries:
-            for entry in entries:
-                if not entry.is_dir(follow_symlinks=False):
-                    self._one(step.descriptor, entry.name, step, entry.name)
-
-    def _one(self, descriptor: int, name: str, step: Step | None, file: str = "") -> None:
-        """Change one thing: the directory of a step, a file in it, or (without one) the volume itself."""
-        self._seen += 1
-        if self._seen % _CHECK_EACH == 0:
-            self._pause()
-        try:
-            self._changed += self._set(descriptor, name)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            path = str(self._path) if step is None else step.path
-            raise self.refused(f"{path}/{file}" if file else path, error) from error
-
-    def _set(self, directory: int, name: str) -> bool:
-        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        differs = found.st_gid != self._group
-        if differs:
-            os.chown(name, -1, self._group, dir_fd=directory, follow_symlinks=False)
-        if stat.S_ISLNK(found.st_mode):
-            return differs
-        bits = self._bits | (_DIRECTORY_BITS if stat.S_ISDIR(found.st_mode) else 0)
-        mode = stat.S_IMODE(found.st_mode) | bits
-        if mode == stat.S_IMODE(found.st_mode) and not (differs and mode & _SET_ID_BITS):
-            return differs
-        # There is no lchmod: open what is there now without following or waking it, and change that.
-        opened = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-        try:
-            if stat.S_IFMT(os.fstat(opened).st_mode) == stat.S_IFMT(found.st_mode):
-                os.chmod(f"/proc/self/fd/{opened}", mode)
-        finally:
-            os.close(opened)
-        return True
-
-    def _pause(self) -> None:
-        if self._cancelled():
-            raise TransientError(
-                f"giving {self._path} to group {self._group} was stopped after {self._seen} entries;"
-                " it starts again when the volume is mounted again"
-            )
+    def note(self, seen: int, changed: int) -> None:
+        """Take down what the walk has done, and tell each second that it did something."""
         now = time.monotonic()
-        if now - self._said >= _PROGRESS_SECONDS:
+        if seen == self._seen:
+            return
+        self._seen, self._advanced = seen, now
+        if now - self._said >= self._every:
             self._said = now
-            self._progress(f"gave {self._path} to group {self._group}: {self._changed} of {self._seen} entries changed")
+            rate = seen / max(now - self._began, 0.001)
+            text = f"{self._attempt}: {seen:,} entries done, {changed:,} of them changed, {rate:,.0f} a second"
+            self._progress(OwnershipProgress(text))
+
+    def hear(self, line: str) -> None:
+        """Take down what the helper says."""
+        with suppress(ValueError):
+            counts = json.loads(line)
+            if isinstance(counts, list):
+                self.note(*cast("list[int]", counts))
+
+    def is_over(self) -> bool:
+        """Say whether the helper is to be ended: it is not wanted any more, or its file system does not answer."""
+        return self.cancelled() or time.monotonic() - self._advanced > self._patience
+
+    def stopped(self) -> TransientError:
+        """Give the error for a walk that was cancelled."""
+        return TransientError(
+            f"{self._attempt} was stopped after {self._seen} entries; it starts again when the volume is mounted again"
+        )
+
+    def ended(self, error: Exception) -> Exception:
+        """Give the error for a helper that was ended, or ended by itself."""
+        if self.cancelled():
+            return self.stopped()
+        if isinstance(error, UncertainError):
+            return UncertainError(
+                f"{self._attempt} was given up after {self._seen} entries: its file system has not answered for"
+                f" {self._patience:g} s; see whether its server is reachable"
+            )
+        return error
+
+    def failed(self, answer: dict[str, object]) -> OperationError:
+        """Give the error for what the helper failed on."""
+        match answer:
+            case {"errno": int(number), "path": str(path)}:
+                return self.refused(number, path)
+            case _:
+                return OperationError(f"{self._attempt} failed: {answer.get('message')}; it is tried again")
+
+    def refused(self, number: int, path: str) -> OperationError:
+        """Give the error for a change that the file system did not allow."""
+        error = OSError(number, os.strerror(number))
+        return syscalls.failed(f"give {path} to group {self.group}", error, _REMEDY if number in _REFUSALS else "")
+
+    @property
+    def _attempt(self) -> str:
+        return f"giving {self.path} to group {self.group}"
+
+
+_REMEDY = (
+    "it is immutable, or its file system leaves ownership to its server (root_squash, FUSE): set fsGroupChangePolicy:"
+    f" {ON_ROOT_MISMATCH} in the Pod's securityContext and give the volume's root to the group there (mode 2770), set"
+    " fsGroupPolicy: None in the CSIDriver if it has one, or leave fsGroup out"
+)
+
+
+def _may_hang(path: Path) -> bool:
+    """Say whether a server answers for these files: a thread that waits for it could not be ended."""
+    kind = stat_mount.type_of(syscalls.statx(str(path)))
+    return kind is not None and kind not in LOCAL_TYPES

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from volmgr.errors import OperationError
@@ -34,7 +34,8 @@ class Level:
     name: str
     device: int
     inode: int
-    pending: list[str] = field(default_factory=list[str])
+    pending: list[str] | None = None
+    """Directories in it that are still to be entered; whoever lists it anyway sets them when it is entered."""
 
     @property
     def path(self) -> str:
@@ -85,9 +86,10 @@ def walk(
         first = _enter(current, top, None)
         levels = [first]
         yield Step(When.ENTERED, current, first, name)
-        levels[-1].pending = _directories(current)
         while levels:
             level = levels[-1]
+            if level.pending is None:
+                level.pending = _directories(current)
             if level.pending:
                 child = level.pending.pop()
                 below = _open_child(current, child)
@@ -101,7 +103,6 @@ def walk(
                 current = below
                 levels.append(_enter(current, child, level))
                 yield Step(When.ENTERED, current, levels[-1], child)
-                levels[-1].pending = _directories(current)
                 continue
             yield Step(When.LEAVING, current, level, level.name if len(levels) > 1 else name)
             levels.pop()
