@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.report.worlds import empty_world
 from volmgr.cli.app import COMMANDS, cli
-from volmgr.report import doctor, installed, orphans, plan, pods, volumes, why
+from volmgr.report import doctor, installed, mounts, orphans, plan, pods, volumes, why
 from volmgr.report.metrics import metrics
 from volmgr.server import endpoints, messages, routes, stream
 from volmgr.server.engine import Action, ApplyResult
@@ -25,6 +25,10 @@ SHAPES = {
     "WhyReport": why.WhyReport,
     "ApplyResult": ApplyResult,
     "HoldMade": endpoints.HoldMade,
+    "MountsReport": mounts.MountsReport,
+    "ContainerReport": mounts.ContainerReport,
+    "MountReport": mounts.MountReport,
+    "DeviceReport": mounts.DeviceReport,
     "PlanReport": plan.PlanReport,
     "PlannedOperation": plan.PlannedOperation,
     "WaitingVolume": plan.WaitingVolume,

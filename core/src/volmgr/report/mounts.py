@@ -199,7 +199,7 @@ class _Planning:
         except VolmgrError as error:
             return refused(report, str(error))
         self._parts[container.name, index] = part
-        if self._is_to_change(volume, there):
+        if self._is_to_change(volume):
             self._awaited.add(volume.name)
         note = "it showed an older version of the volume" if is_behind(there, part.key) else ""
         return replace(report, source=str(part.target), note=note)
@@ -242,10 +242,10 @@ class _Planning:
         error = "" if volume is not None else self._entry.errors.get(name, "")
         return f"volume {name} is not mounted{': ' if error else ''}{error}; volmgr why {self._pod.key} says more"
 
-    def _is_to_change(self, volume: DesiredVolume, there: PodMount) -> bool:
+    def _is_to_change(self, volume: DesiredVolume) -> bool:
         """Say whether a volume's content is about to be replaced; not when that was tried and failed."""
         uid = self._pod.uid
-        if mount_is_good(volume, self._world.actual.get(volume.name), uid) and not there.unseen:
+        if mount_is_good(volume, self._world.actual.get(volume.name), uid):
             return False
         return self._world.admission.backoff(Operation(Verb.MOUNT, volume.name, uid)) is None
 
