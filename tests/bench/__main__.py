@@ -15,11 +15,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import burst, footprint, kubelet, latency, scale
+from tests.bench import burst, directories, footprint, groups, kubelet, latency, payloads, scale
 from tests.bench.measures import Measure, table
 from tests.bench.node import Node
 from volmgr.host import syscalls
-from volmgr.host.file_systems import type_name
+from volmgr.host.file_system_types import type_name
 
 _OUTSIDE = "VOLMGR_BENCH_OUTSIDE"
 """The mount namespace of whoever ran the benchmark, so that the inner process knows that it is in another one."""
@@ -59,6 +59,9 @@ def _parts(*, quick: bool) -> Mapping[str, Part]:
             "idle": lambda top: footprint.idle(top, 5, 0.5),
             "restart": lambda top: scale.restart(top, 20, 1),
             "scale": lambda top: scale.beside(top, 5, 30, 3),
+            "payloads": lambda top: payloads.payloads(top, 5, 10, 2),
+            "local": lambda top: directories.restart(top, 20, 1),
+            "ownership": lambda top: groups.ownership(top, 3000, 1),
         }
     return {
         "start": lambda top: footprint.start(top, 10),
@@ -67,12 +70,17 @@ def _parts(*, quick: bool) -> Mapping[str, Part]:
         "idle": lambda top: footprint.idle(top, 500, 10),
         "restart": lambda top: scale.restart(top, 1000, 5),
         "scale": lambda top: scale.beside(top, 10, 10_000, 50),
+        "payloads": lambda top: payloads.payloads(top, 100, 200, 10),
+        "local": lambda top: directories.restart(top, 1000, 5),
+        "ownership": lambda top: groups.ownership(top, 300_000, 3),
     }
 
 
 _ON_DISK: Mapping[str, Part] = {
     "latency": lambda top: latency.latency(top, 40),
     "burst": lambda top: burst.burst(top, 500, 1),
+    "payloads": lambda top: payloads.payloads(top, 40, 200, 3),
+    "ownership": lambda top: groups.ownership(top, 300_000, 3),
 }
 """On a disk each fsync takes milliseconds, for the floor as for us."""
 

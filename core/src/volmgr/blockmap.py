@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volmgr.errors import OperationError, UncertainError
+from volmgr.errors import OperationError, TransientError, UncertainError
 
 if TYPE_CHECKING:
     from volmgr.host.interface import Host
@@ -28,7 +28,7 @@ def map_device(host: Host, device_path: str, map_directory: Path, pod_uid: str, 
         host.files.ensure_directory(link.parent, 0o750)
         host.files.ensure_symlink(link, str(device))
         host.block.attach_loop(bind)
-    except OperationError as error:
+    except (OperationError, TransientError) as error:
         raise UncertainError(f"mapping {device_path} for pod {pod_uid}: {error}") from error
     return str(device)
 

@@ -109,13 +109,20 @@ def mount_options(options: tuple[str, ...], *, read_only: bool) -> tuple[str, ..
     return tuple(sorted({*options, "ro"})) if read_only else options
 
 
-def make_writable(host: Host, path: Path) -> None:
-    """Repair a mount that somebody, or its own file system, made read-only; raises OperationError if it cannot be."""
+def make_writable(host: Host, path: Path, *, file_system: bool = True) -> None:
+    """Repair a mount that somebody, or its own file system, made read-only; raises OperationError if it cannot be.
+
+    Without `file_system`, which then is not ours, the mount alone is repaired.
+    """
     if not host.mounts.is_mount_point(path):
         return
     entry = host.mounts.entry(path)
-    if entry is not None and entry.read_only:
+    if entry is None or not entry.read_only:
+        return
+    if file_system:
         host.mounts.remount(path, ("rw",))
+    elif "ro" in entry.options:
+        host.mounts.remount(path, ("bind", "rw"))
 
 
 @contextmanager

@@ -167,6 +167,7 @@ __all__ = [
     "Where",
     "allocatable",
     "capacity",
+    "context_option",
     "downward_files",
     "files_of",
     "hookimpl",

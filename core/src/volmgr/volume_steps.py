@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from volmgr import blockmap
 from volmgr.actual import Facts
 from volmgr.desired import DesiredMount
-from volmgr.errors import UncertainError
+from volmgr.errors import OperationError, UncertainError
 from volmgr.jobs import Job, device_target, make_writable, mount_options, spec_of, uncertain_if_it_fails
 from volmgr.journal import Journal, SpecRecord, VolumeRecord
 from volmgr.model.volume import Presence, VolumeMode
@@ -94,6 +94,8 @@ class VolumeSteps:
         self.record(job, device=Presence.UNCERTAIN)
         if actual.mode is VolumeMode.BLOCK:
             blockmap.check_unused(self._host, target)
+        else:
+            _refuse_others(self._host, target)
         request = UnmountDevice(
             volume=actual.name,
             device_path=actual.device_path,
@@ -169,6 +171,27 @@ class VolumeSteps:
                 size=(job.desired.known_size or job.desired.size) if job.desired else 0,
             )
         self._journal.write_volume(replace(old, boot_id=self._host.kernel.boot_id, **changes))
+
+
+def _refuse_others(host: Host, target: Path) -> None:
+    """Refuse to unmount a device that is mounted elsewhere, too; raises OperationError naming where.
+
+    Copies of the node's mount are no others: the same path below another root, as a container of kubelet's kind has it.
+    """
+    mine = host.mounts.entry(target) if target.is_relative_to(host.paths.plugins) else None
+    if mine is None:
+        return
+    copy = f"/{target.relative_to(host.paths.root)}"
+    others = sorted(
+        str(entry.target)
+        for entry in host.mounts.table()
+        if entry.device == mine.device and entry.root == mine.root and not str(entry.target).endswith(copy)
+    )
+    if others:
+        raise OperationError(
+            f"cannot unmount {target}: its device is still mounted by other references: {', '.join(others)};"
+            " unmount them first"
+        )
 
 
 def _first_waiting(job: Job) -> DesiredMount | None:

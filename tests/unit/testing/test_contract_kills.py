@@ -10,6 +10,12 @@ import pytest
 
 from volmgr.plugin import (
     Applies,
+    Attach,
+    Attached,
+    DeviceMounted,
+    DeviceUnmounted,
+    Expand,
+    Expanded,
     Facets,
     Found,
     Handles,
@@ -18,6 +24,7 @@ from volmgr.plugin import (
     Measure,
     Measured,
     Mount,
+    MountDevice,
     Mounted,
     Objects,
     OperationError,
@@ -25,13 +32,17 @@ from volmgr.plugin import (
     TransientError,
     UncertainError,
     Unmount,
+    UnmountDevice,
     Unmounted,
+    VolumeMode,
     VolumePlugin,
     VolumeSpec,
+    WaitForAttach,
 )
-from volmgr.testing import FakeHost, When
+from volmgr.testing import FakeHost, When, loopdisk
 from volmgr.testing.contract import test_promises
-from volmgr.testing.contract.subject import Subject
+from volmgr.testing.contract.subject import Samples, Subject
+from volmgr.testing.loopdisk import LoopDisk, LoopDiskSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,7 +270,126 @@ class MeasuresNonsense(Honest):
         return replace(super().measure(request, host), used=-1)
 
 
-BROKEN: dict[str, type[Honest]] = {
+class AttachesAnewEachTime(LoopDisk):
+    def attach(self, request: Attach[LoopDiskSource], host: Host) -> Attached:
+        image = Path(request.spec.source.path)
+        copy = image.with_name(f"copy-{len(host.files.names(image.parent))}")
+        host.files.write(copy, bytes(1 << 20))
+        return Attached(device_path=str(host.block.attach_loop(copy)))
+
+    def wait_for_attach(self, request: WaitForAttach[LoopDiskSource], host: Host) -> Attached:
+        del host
+        return Attached(device_path=request.device_path)
+
+
+class ForgetsToReturnADevice(LoopDisk):
+    def mount_device(self, request: MountDevice[LoopDiskSource], host: Host) -> DeviceMounted:
+        super().mount_device(request, host)
+        return None  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+
+
+class CountsDeviceMounts(LoopDisk):
+    def mount_device(self, request: MountDevice[LoopDiskSource], host: Host) -> DeviceMounted:
+        mounted = super().mount_device(request, host)
+        counts = host.paths.plugin(self.name) / "counts"
+        host.files.ensure_directory(counts, 0o750)
+        host.files.ensure_directory(counts / str(len(host.files.names(counts))), 0o750)
+        return mounted
+
+
+class FormatsWhatIsNotMounted(LoopDisk):
+    def mount_device(self, request: MountDevice[LoopDiskSource], host: Host) -> DeviceMounted:
+        if host.block.is_free(Path(request.device_path)):
+            host.commands.run(("mkfs.ext4", "-F", request.device_path))
+        return super().mount_device(request, host)
+
+
+class LeavesItsDeviceDirectory(LoopDisk):
+    def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
+        host.mounts.unmount(request.target)
+        return DeviceUnmounted()
+
+
+class RemembersDevices(LoopDisk):
+    def __init__(self) -> None:
+        self._mounted: set[str] = set()
+
+    def mount_device(self, request: MountDevice[LoopDiskSource], host: Host) -> DeviceMounted:
+        self._mounted.add(request.volume)
+        return super().mount_device(request, host)
+
+    def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
+        return super().unmount_device(request, host) if request.volume in self._mounted else DeviceUnmounted()
+
+
+class TakesADirectoryForAMount(LoopDisk):
+    def mount_device(self, request: MountDevice[LoopDiskSource], host: Host) -> DeviceMounted:
+        if host.files.info(request.target) is not None:
+            return DeviceMounted(device_path=request.device_path)
+        return super().mount_device(request, host)
+
+
+class LeavesAStampOnTheDevice(LoopDisk):
+    def mount_device(self, request: MountDevice[LoopDiskSource], host: Host) -> DeviceMounted:
+        host.files.ensure_directory(host.paths.plugin(self.name) / "begun", 0o750)
+        mounted = super().mount_device(request, host)
+        host.files.remove_directory(host.paths.plugin(self.name) / "begun")
+        return mounted
+
+
+class UnmountsDevicesOnceOnly(LoopDisk):
+    def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
+        if request.mode is VolumeMode.FILESYSTEM and not host.mounts.is_mount_point(request.target):
+            raise OperationError(f"{request.target} is not mounted")
+        return super().unmount_device(request, host)
+
+
+class LeavesFailedDevices(LoopDisk):
+    def mount_device(self, request: MountDevice[LoopDiskSource], host: Host) -> DeviceMounted:
+        host.files.ensure_directory(request.target, 0o750)
+        host.mounts.ensure_mounted(request.target, "ext4", source=request.device_path)
+        return super().mount_device(request, host)
+
+
+class HidesFailedDevices(LoopDisk):
+    def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
+        try:
+            return super().unmount_device(request, host)
+        except OperationError:
+            return DeviceUnmounted()
+
+
+class PlaysDownDevices(LoopDisk):
+    def mount_device(self, request: MountDevice[LoopDiskSource], host: Host) -> DeviceMounted:
+        try:
+            return super().mount_device(request, host)
+        except UncertainError as error:
+            raise OperationError(str(error)) from error
+
+
+class ExpandsOrCrashes(LoopDisk):
+    def expand(self, request: Expand[LoopDiskSource], host: Host) -> Expanded:
+        try:
+            return super().expand(request, host)
+        except OperationError as error:
+            raise RuntimeError("growing failed") from error
+
+
+class GivesADirectory(LoopDisk):
+    def mount(self, request: Mount[LoopDiskSource], host: Host) -> Mounted:
+        if request.mode is VolumeMode.BLOCK:
+            return Mounted(device_path=str(host.paths.root))
+        return super().mount(request, host)
+
+
+class GrowsUnmounted(LoopDisk):
+    def expand(self, request: Expand[LoopDiskSource], host: Host) -> Expanded:
+        if request.target is not None:
+            host.mounts.unmount(request.target)
+        return super().expand(request, host)
+
+
+BROKEN: dict[str, type[VolumePlugin[Any]]] = {
     "the_name_is_qualified_and_the_same_for_every_object": OtherNameEachTime,
     "operations_give_values_of_their_own_type": ForgetsToReturn,
     "a_second_mount_changes_nothing": CountsMounts,
@@ -287,6 +417,21 @@ BROKEN: dict[str, type[Honest]] = {
     "a_volume_is_rebuilt_from_its_directory": CannotRebuild,
     "the_group_of_the_pod_gets_the_volume_where_the_type_says_that_it_does_it": ForgetsTheGroup,
     "usage_is_measured_sanely": MeasuresNonsense,
+    "attaching_again_gives_the_same_device": AttachesAnewEachTime,
+    "device_operations_give_values_of_their_own_type": ForgetsToReturnADevice,
+    "a_second_device_mount_changes_nothing": CountsDeviceMounts,
+    "user_data_survives_its_device_s_unmount": FormatsWhatIsNotMounted,
+    "nothing_is_left_after_a_device_unmount": LeavesItsDeviceDirectory,
+    "a_device_unmount_needs_names_only": RemembersDevices,
+    "a_killed_device_mount_is_completed_by_the_next": TakesADirectoryForAMount,
+    "a_killed_device_mount_can_be_unmounted": LeavesAStampOnTheDevice,
+    "a_killed_device_unmount_is_completed_by_the_next": UnmountsDevicesOnceOnly,
+    "a_failed_device_mount_leaves_nothing_or_says_that_it_is_uncertain": LeavesFailedDevices,
+    "a_failed_device_unmount_can_be_repeated": HidesFailedDevices,
+    "what_is_uncertain_of_a_device_is_never_reported_as_less": PlaysDownDevices,
+    "errors_of_device_operations_are_those_of_volmgr": ExpandsOrCrashes,
+    "a_block_volume_leads_to_a_block_device": GivesADirectory,
+    "an_expansion_gives_a_size_and_changes_no_mount": GrowsUnmounted,
 }
 PROMISES: dict[str, Callable[..., None]] = {
     name.removeprefix("test_"): function for name, function in vars(test_promises).items() if name.startswith("test_")
@@ -295,10 +440,11 @@ PROMISES: dict[str, Callable[..., None]] = {
 
 def keeps(plugin: type[VolumePlugin[Any]], promise: str) -> None:
     function = PROMISES[promise]
-    subject = Subject(plugin, fake_machine, lambda _top: [ScratchSource()])
+    samples: Samples = loopdisk.samples if issubclass(plugin, LoopDisk) else lambda _top: [ScratchSource()]
     sides = list(When) if "when" in inspect.signature(function).parameters else [None]
-    for side in sides:
-        function(subject, **({} if side is None else {"when": side}))
+    for index, _ in enumerate(samples(Path("TOP"))):
+        for side in sides:
+            function(Subject(plugin, fake_machine, samples, index), **({} if side is None else {"when": side}))
 
 
 def fake_machine() -> tuple[Host, Path]:
@@ -307,9 +453,10 @@ def fake_machine() -> tuple[Host, Path]:
     return host, top
 
 
+@pytest.mark.parametrize("plugin", [Honest, LoopDisk])
 @pytest.mark.parametrize("promise", PROMISES)
-def test_a_type_that_keeps_its_promises_passes(promise: str) -> None:
-    keeps(Honest, promise)
+def test_a_type_that_keeps_its_promises_passes(promise: str, plugin: type[VolumePlugin[Any]]) -> None:
+    keeps(plugin, promise)
 
 
 @pytest.mark.parametrize("promise", PROMISES)

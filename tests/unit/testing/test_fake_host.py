@@ -147,9 +147,9 @@ def test_commands_are_what_the_test_scripts() -> None:
     with pytest.raises(CommandError, match="exited with 1: bad"):
         host.commands.run(["mkfs.ext4", "/dev/sdc"])
     with pytest.raises(OperationError, match="not installed"):
-        host.commands.run(["mkfs.xfs", "/dev/sdb"])
+        host.commands.run(["mkfs.f2fs", "/dev/sdb"])
     assert host.commands.find("mkfs.ext4") == Path("/usr/bin/mkfs.ext4")
-    assert host.commands.find("mkfs.xfs") is None
+    assert host.commands.find("mkfs.f2fs") is None
 
 
 def test_a_file_becomes_a_loop_device_with_a_file_system() -> None:

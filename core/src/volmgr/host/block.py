@@ -11,6 +11,7 @@ import fcntl
 import os
 import stat
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ _LOOP_SET_CAPACITY = 0x4C07
 _LOOP_CONFIGURE = 0x4C0A
 _LOOP_CTL_GET_FREE = 0x4C82
 _BLKGETSIZE64 = 0x80081272
+_BLKGETDISKSEQ = 0x80081280  # since Linux 5.15
 _LO_FLAGS_READ_ONLY = 1
 # loop_info64: device, inode, rdevice, offset, sizelimit, number, encrypt type and key size, flags, names, key, init
 _INFO = struct.Struct("=5Q4I64s64s32s2Q")
@@ -88,7 +90,7 @@ class LocalBlockDevices:
                 answer = fcntl.ioctl(descriptor, _BLKGETSIZE64, bytes(8))
             except OSError as error:
                 raise syscalls.failed(attempt, error, "it must be a block device") from error
-        return int.from_bytes(answer, "little" if struct.pack("=H", 1)[0] else "big")
+        return int.from_bytes(answer, sys.byteorder)
 
     def is_free(self, device: Path) -> bool:
         """Say whether nobody (a mount, device mapper, another O_EXCL) uses the device."""
@@ -112,6 +114,29 @@ class LocalBlockDevices:
                 fcntl.ioctl(descriptor, _LOOP_SET_CAPACITY)
             except OSError as error:
                 raise syscalls.failed(attempt, error, "it must be an attached loop device") from error
+
+    def read(self, device: Path, offset: int, length: int) -> bytes:
+        """Read from a block device, or until its end."""
+        attempt = f"read {device}"
+        data = bytearray()
+        with syscalls.opened(device, os.O_RDONLY, attempt) as descriptor:
+            try:
+                while len(data) < length and (more := os.pread(descriptor, length - len(data), offset + len(data))):
+                    data += more
+            except OSError as error:
+                raise syscalls.failed(f"{attempt} at byte {offset + len(data)}", error) from error
+        return bytes(data)
+
+    def identity(self, device: Path) -> str:
+        """Name a device by its number and the sequence number that the kernel gave its disk."""
+        attempt = f"identify {device}"
+        with syscalls.opened(device, os.O_RDONLY, attempt) as descriptor:
+            number = os.fstat(descriptor).st_rdev
+            try:
+                answer = fcntl.ioctl(descriptor, _BLKGETDISKSEQ, bytes(8))
+            except OSError as error:
+                raise syscalls.failed(attempt, error, "it must be a block device, and Linux 5.15 or later") from error
+        return f"{os.major(number)}:{os.minor(number)}#{int.from_bytes(answer, sys.byteorder)}"
 
 
 def _loops_of(backing: Path) -> tuple[_Loop, ...]:

@@ -139,6 +139,11 @@ def split_options(options: Iterable[str]) -> list[str]:
     return [option for option in found if option]
 
 
+def masked(options: Iterable[str], sensitive: Iterable[str]) -> tuple[str, ...]:
+    """Give options as a message may show them; `<masked>` stands for sensitive ones."""
+    return (*options, *(["<masked>"] if list(sensitive) else []))
+
+
 def flags_of_statfs(flags: int) -> int:
     """Translate the flags that statfs reports of a mount into those of mount(2)."""
     same = PER_MOUNT & ~MS_RELATIME

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from volmgr.errors import BusyError, CommandError, OperationError, UncertainError
 from volmgr.host import mount_options, mount_table, stat_mount, syscalls
-from volmgr.host.file_systems import CORRUPTED, LOCAL_TYPES, type_name
+from volmgr.host.file_system_types import CORRUPTED, LOCAL_TYPES, type_name
 from volmgr.host.holders import holders
 from volmgr.host.interface import HELPER_DEADLINE, Commands, FileSystem, MountEntry
 from volmgr.host.mount_options import MS_BIND, MS_RDONLY, MS_REC, MS_REMOUNT, MountOptions, parse_options
@@ -65,13 +65,21 @@ class KernelMounts:
         return mount_table.at(read_table(), canonical(path))
 
     def ensure_mounted(
-        self, target: Path, fstype: str, *, source: str = "", options: Sequence[str] = (), deadline: float | None = None
+        self,
+        target: Path,
+        fstype: str,
+        *,
+        source: str = "",
+        options: Sequence[str] = (),
+        sensitive: Sequence[str] = (),
+        deadline: float | None = None,
     ) -> None:
         """Mount a file system on `target` unless something is mounted there; a dead mount is replaced.
 
-        Local types are mounted by mount(2), which cannot hang; `deadline` is for the others.
+        Local types are mounted by mount(2), which cannot hang; `deadline` is for the others. Those get no `sensitive`
+        options either, which everybody could read in the command line.
         """
-        parsed = parse_options(options)
+        parsed = parse_options((*options, *sensitive))
         if parsed.flags & MS_BIND:
             self.ensure_bound(Path(source), target, options=options)
             return
@@ -81,7 +89,10 @@ class KernelMounts:
         attempt = f"mount {fstype} {source or 'none'} on {target}"
         if fstype in LOCAL_TYPES:
             with _mount_target(target, attempt) as place:
-                _mount(attempt, source or fstype, place, fstype, parsed)
+                shown = parse_options(mount_options.masked(options, sensitive)).data
+                _mount(attempt, source or fstype, place, fstype, parsed, shown)
+        elif sensitive:
+            raise OperationError(f"cannot {attempt}: mount(8) would show sensitive options to everybody; use a file")
         else:
             wanted = ",".join(mount_options.split_options(options))
             flags = ("-o", wanted) if wanted else ()
@@ -311,13 +322,13 @@ def _mount_target(target: Path, attempt: str) -> Generator[str]:
         os.close(descriptor)
 
 
-def _mount(attempt: str, source: str, place: str, fstype: str, parsed: MountOptions) -> None:
+def _mount(attempt: str, source: str, place: str, fstype: str, parsed: MountOptions, shown: str) -> None:
     try:
         syscalls.mount(source, place, fstype, parsed.flags, parsed.data)
     except OSError as error:
         hints = {
             errno.ENODEV: f"this kernel has no file system {fstype}; load its module",
-            errno.EINVAL: f"check the options {parsed.data!r}; dmesg may say more",
+            errno.EINVAL: f"check the options {shown!r}; dmesg may say more",
             errno.EPERM: "volmgr needs CAP_SYS_ADMIN",
         }
         raise syscalls.failed(attempt, error, hints.get(error.errno or 0, "")) from error

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from volmgr.host import syscalls
-from volmgr.host.file_systems import CORRUPTED
+from volmgr.host.file_system_types import CORRUPTED
 
 SMALL = 64
 """So many entries are looked at: 0.3 ms, where a table of 10,000 mounts takes 15 ms to read."""

@@ -126,3 +126,5 @@ class Loop:
     backing: Node
     size: int
     read_only: bool = False
+    sequence: int = 0
+    """Which attachment of this boot it is."""

@@ -7,6 +7,7 @@ import functools
 import inspect
 import os
 import stat
+import struct
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,8 +15,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from volmgr.errors import BusyError, CommandError, OperationError, TransientError
+from volmgr.host.device_content import SUPERBLOCK
 from volmgr.host.interface import HELPER_DEADLINE, CommandResult, FileSystem, MountEntry
-from volmgr.testing.disks import Loop, MountPoint, Node, Place
+from volmgr.testing.disks import Disk, Loop, MountPoint, Node, Place
 from volmgr.testing.machine import Machine
 
 T = TypeVar("T")
@@ -104,9 +106,16 @@ class FakeMounts:
         return None if mount is None else self.machine.entry(mount)
 
     def ensure_mounted(
-        self, target: Path, fstype: str, *, source: str = "", options: Sequence[str] = (), deadline: float | None = None
+        self,
+        target: Path,
+        fstype: str,
+        *,
+        source: str = "",
+        options: Sequence[str] = (),
+        sensitive: Sequence[str] = (),
+        deadline: float | None = None,
     ) -> None:
-        del deadline
+        del sensitive, deadline
         if "bind" in options:
             self.ensure_bound(Path(source), target, options=options)
         elif not self.is_mount_point(target):
@@ -138,7 +147,10 @@ class FakeMounts:
             mount = self.machine.mount_at(target)
             if mount is None:
                 raise OSError(errno.EINVAL, "not mounted")
-            self.machine.remount(mount, options)
+            if "bind" in options:
+                self.machine.set_flags(mount, options)
+            else:
+                self.machine.remount(mount, options)
 
     def unmount(self, target: Path, *, lazy: bool = False, force: bool = False, deadline: float | None = None) -> None:
         del force, deadline
@@ -200,6 +212,7 @@ class FakeCommands:
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
         cancelled: Callable[[], bool] | None = None,
+        told: Callable[[str], None] | None = None,
     ) -> CommandResult:
         del deadline, environment
         program = self.programs.get(Path(argv[0]).name)
@@ -210,6 +223,9 @@ class FakeCommands:
             message = f"{argv[0]} was not run: the operation is cancelled"
             raise OperationError(message)
         result = program(tuple(argv), stdin)
+        if told is not None:
+            for line in result.stdout.splitlines():
+                told(line)
         if result.exit_code not in accept:
             raise CommandError(argv, result.exit_code, result.stderr)
         return result
@@ -221,10 +237,14 @@ class FakeCommands:
 @one_at_a_time
 @dataclass
 class FakeBlockDevices:
-    """Loop devices in memory."""
+    """Loop devices in memory, and what is on block devices."""
 
     machine: Machine
     busy: dict[Path, tuple[str, ...]] = field(default_factory=dict[Path, tuple[str, ...]])
+    unreadable: set[Path] = field(default_factory=set[Path])
+    """Devices that answer with an input/output error."""
+    attached: int = 0
+    """How many loop devices there have been."""
 
     def attach_loop(self, backing: Path, *, read_only: bool = False) -> Path:
         with attempt(f"attach a loop device to {backing}"):
@@ -238,7 +258,8 @@ class FakeBlockDevices:
             path = Path(f"/dev/loop{number}")
             if self.machine.look(path) is None:
                 self.machine.make(path, "block", 0o660, rdev=os.makedev(7, number))
-            self.machine.loops[path] = Loop(path, node, len(node.content), read_only)
+            self.attached += 1
+            self.machine.loops[path] = Loop(path, node, len(node.content), read_only, self.attached)
         return path
 
     def find_loops(self, backing: Path) -> tuple[Path, ...]:
@@ -256,11 +277,22 @@ class FakeBlockDevices:
         self.machine.loops.pop(device, None)
 
     def size(self, device: Path) -> int:
-        loop = self.machine.loops.get(device)
-        if loop is None:
-            message = f"cannot ask for the size of {device}: no such device or address"
-            raise OperationError(message)
-        return loop.size
+        with attempt(f"ask for the size of {device}"):
+            return self.machine.device_size(device)
+
+    def read(self, device: Path, offset: int, length: int) -> bytes:
+        with attempt(f"read {device}"):
+            if device in self.unreadable:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            content, disk = self.machine.device_content(device), self.machine.formatted(device)
+        if disk is not None:
+            content = content[:SUPERBLOCK] + _superblock(disk) + content[2 * SUPERBLOCK :]
+        return content[offset : offset + length]
+
+    def identity(self, device: Path) -> str:
+        with attempt(f"identify {device}"):
+            loop, number = self.machine.loop_at(device), self.machine.find(device)[1].rdev
+        return f"{os.major(number)}:{os.minor(number)}#{loop.sequence if loop else 0}"
 
     def is_free(self, device: Path) -> bool:
         with attempt(f"look at {device}"):
@@ -280,6 +312,16 @@ class FakeBlockDevices:
         for mount in self.machine.mounts():
             if mount.disk.source == str(device):
                 mount.disk.size = mount.disk.size or loop.size
+
+
+def _superblock(disk: Disk) -> bytes:
+    """Give what is on a formatted device where ext has its superblock; of the others just something."""
+    head = bytearray(f"{disk.fstype} of {disk.source}".encode()[:48].ljust(SUPERBLOCK, b"\0"))
+    if disk.fstype in STATFS_NAMES:
+        struct.pack_into("<I", head, 4, disk.size // SUPERBLOCK)
+        struct.pack_into("<I", head, 24, 0)
+        struct.pack_into("<H", head, 56, 0xEF53)
+    return bytes(head)
 
 
 @one_at_a_time
@@ -314,7 +356,7 @@ class FakeOwnership:
             raise TransientError(message)
         for name in sorted(node.children):
             child = self.machine.find(path / name, follow=False)
-            if child[0] is mount or child[1].kind != "directory":  # what others mounted here is not the volume's
+            if child[0] is mount:  # what others mounted here is not the volume's
                 self._walk(path / name, child, group, bits, cancelled)
         mode = node.mode | bits | (0o2110 if node.kind == "directory" else 0)
         if node.gid != group:

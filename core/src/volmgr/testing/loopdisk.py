@@ -5,7 +5,10 @@ For tests of the core, on FakeHost and on the kernel alike. The image must exist
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -36,6 +39,8 @@ from volmgr.plugin import (
     Objects,
     OperationError,
     Reconstructed,
+    TransientError,
+    UncertainError,
     Unmount,
     UnmountDevice,
     Unmounted,
@@ -45,6 +50,7 @@ from volmgr.plugin import (
     WaitForAttach,
     Where,
 )
+from volmgr.testing.volume import Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +105,11 @@ class LoopDisk(
         return (_maps if block else _mounts)(host) / quote(spec.source.path, safe="")
 
     def mount_device(self, request: MountDevice[LoopDiskSource], host: Host) -> DeviceMounted:
-        host.files.ensure_directory(request.target, 0o750)
         if request.mode is VolumeMode.FILESYSTEM:
             fstype = request.spec.source.fs_type
-            host.mounts.ensure_mounted(request.target, fstype, source=request.device_path, options=request.options)
+            with _undone_if_it_fails(request.target, host):
+                host.files.ensure_directory(request.target, 0o750)
+                host.mounts.ensure_mounted(request.target, fstype, source=request.device_path, options=request.options)
         return DeviceMounted(device_path=request.device_path)
 
     def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
@@ -116,14 +123,15 @@ class LoopDisk(
             return Mounted(device_path=request.device_path)
         if request.device_target is None:
             raise OperationError(f"mounting {request.spec.source.path}: it is not mounted on the node")
-        host.files.ensure_directory(request.target, 0o750)
         options = ("ro",) if request.read_only else ()
-        host.mounts.ensure_bound(request.device_target, request.target, options=options)
+        with _undone_if_it_fails(request.target, host):
+            host.files.ensure_directory(request.target, 0o750)
+            host.mounts.ensure_bound(request.device_target, request.target, options=options)
         return Mounted()
 
     def unmount(self, request: Unmount, host: Host) -> Unmounted:
         if request.mode is VolumeMode.FILESYSTEM:
-            host.mounts.unmount(request.target)
+            host.mounts.unmount_below(request.target)
             host.files.remove_directory(request.target)
         return Unmounted()
 
@@ -155,6 +163,36 @@ class LoopDisk(
             inodes_free=found.inodes_free,
             inodes_used=found.inodes - found.inodes_free,
         )
+
+
+def samples(top: Path) -> Iterator[Sample]:
+    """Give the contract suite a formatted image, as a file system and as a device."""
+    source = LoopDiskSource(path=f"{top}/disk.img")
+    for mode in VolumeMode:
+        yield Sample(source=source, spec={"mode": mode}, arrange=partial(_formatted_image, Path(source.path)))
+
+
+def _formatted_image(image: Path, host: Host) -> None:
+    host.files.write(image, bytes(2 << 20))
+    device = host.block.attach_loop(image)
+    host.commands.run(("mkfs.ext4", "-q", "-F", str(device)))
+    host.block.detach_loop(device)
+
+
+@contextmanager
+def _undone_if_it_fails(target: Path, host: Host) -> Generator[None]:
+    """Leave nothing of a mount that failed, unless it was there before."""
+    was_there = host.mounts.is_mount_point(target)
+    try:
+        yield
+    except (OperationError, TransientError):
+        try:
+            if not was_there:
+                host.mounts.unmount(target)
+                host.files.remove_directory(target)
+        except OperationError as error:
+            raise UncertainError(f"{target} may be mounted: {error}") from error
+        raise
 
 
 def _mounts(host: Host) -> Path:

@@ -285,7 +285,8 @@ class Machine:
         flags = tuple(option for option in options if option in MOUNT_FLAGS)
         rest = tuple(option for option in options if option not in MOUNT_FLAGS and option != "defaults")
         disk = self._disk_for(fstype, source, rest)
-        disk.read_only = disk.read_only or "ro" in flags
+        mounted = any(other.disk is disk for other in self._mounts.values())
+        disk.read_only = (mounted and disk.read_only) or "ro" in flags
         mount = self._add(MountPoint(disk, disk.root, *place, source or fstype))
         mount.options = merge_flags(mount.options, flags)
         return mount
@@ -432,13 +433,31 @@ class Machine:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         return disk
 
+    def formatted(self, device: Path | str) -> Disk | None:
+        """Give the file system that is on a block device."""
+        return self._formatted.get(self._storage(device)[0])
+
+    def device_size(self, device: Path | str) -> int:
+        """Give the size of a block device; 0 is no medium."""
+        return self._storage(device)[2]
+
+    def device_content(self, device: Path | str) -> bytes:
+        """Give what is on a block device, as it was written by others than its file system."""
+        key, node, size = self._storage(device)
+        return (node if isinstance(key, int) else key).content[:size]
+
+    def loop_at(self, device: Path | str) -> Loop | None:
+        """Give the attached loop device that a path leads to."""
+        _, node = self.find(device)
+        return next((loop for loop in self.loops.values() if self.find(loop.path)[1] is node), None)
+
     def _storage(self, device: Path | str) -> tuple[int | Node, Node, int]:
         _, node = self.find(device)
         if node.kind != "block":
             raise OSError(errno.ENOTBLK, os.strerror(errno.ENOTBLK))
-        loop = next((loop for loop in self.loops.values() if self.look(loop.path) == self.look(device)), None)
+        loop = self.loop_at(device)
         if loop is None:
-            return node.rdev, node, 0
+            return node.rdev, node, len(node.content)
         return loop.backing, node, loop.size
 
     def _anonymous(self) -> int:

@@ -47,11 +47,16 @@ class RealHosts:
         self.clear()
 
     def clear(self) -> None:
-        """Take away what is mounted below the roots given so far, which end here."""
+        """Take away what is mounted below the roots given so far, which end here, and the loop devices beside them."""
         while self._hosts:
             host = self._hosts.pop()
+            loops = [loop for image in _images(host.paths.root.parent / "top") for loop in host.block.find_loops(image)]
+            for lock in (lock for loop in loops for lock in host.block.find_loops(loop)):
+                host.block.detach_loop(lock)
             for entry in host.mounts.below(host.paths.root):
                 host.mounts.unmount(entry.target, lazy=True)
+            for loop in loops:
+                host.block.detach_loop(loop)
             if isinstance(host.files, LocalFiles):
                 host.files.settle()
 
@@ -63,3 +68,7 @@ class RealHosts:
         host = local_host(place / "root")
         self._hosts.append(host)
         return host, place / "top"
+
+
+def _images(top: Path) -> list[Path]:
+    return [path for path in top.iterdir() if path.is_file() and not path.is_symlink()] if top.is_dir() else []

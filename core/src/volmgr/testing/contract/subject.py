@@ -5,19 +5,26 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote
 
 from volmgr.host.empty_dirs import PLUGIN
-from volmgr.host.interface import Host
+from volmgr.host.interface import FileInfo, Host
 from volmgr.plugin import Mounted, VolumePlugin
 from volmgr.testing.fake_host import FakeHost
 from volmgr.testing.volume import Sample, Volume
 
 _STAMP = re.compile(r"(?<![^/'])\.\.\d{4}(_\d\d){5}\.\d+")
+_LOOP = re.compile(r"/loop\d+\b")
+LONGEST = 1 << 18
+"""Bytes; a longer file is taken for a disk image, whose content changes whenever it is mounted."""
+
 MOUNT = " (mount)"
 """Ends the names of mounts in a state."""
 
@@ -28,9 +35,18 @@ class NoSubjectError(Exception):
     """The suite was asked for what it cannot test; says what to write."""
 
 
+class Step(StrEnum):
+    """How far a volume has come before a test begins."""
+
+    NEW = "new"
+    ATTACHED = "attached"
+    SET_UP = "set up"
+    """What the core does before the first Pod's mount: attached, mounted once for the node."""
+
+
 @dataclass(frozen=True)
 class Stage:
-    """A fresh host, a directory outside its root for the sample's use, and the volume; nothing is mounted yet."""
+    """A fresh host, a directory outside its root for the sample's use, and the volume; no Pod has it yet."""
 
     host: Host
     top: Path
@@ -58,7 +74,9 @@ class Stage:
         The directories above the volume are the core's, which makes and removes them: they do not count.
         """
         root = self.host.paths.root
-        above = {*self.target.parents, *(parent for marker in self.markers for parent in marker.parents)}
+        device = self.volume.device_target(self.host)
+        own = [self.target, *self.markers, *([device] if device else [])]
+        above = {parent for path in own for parent in path.parents}
         found = snapshot(self.host, root)
         state = {str(path): what for path, what in found.items() if path not in above}
         state |= {str(path): what for path, what in snapshot(self.host, self.top).items()}
@@ -72,18 +90,48 @@ class Stage:
                 str(path): what
                 for path, what in self.host.tree().items()
                 if not any(path.is_relative_to(one) or one.is_relative_to(path) for one in inside)
+                and not what.startswith("block ")  # loop devices come with their first use, and stay
             }
         return {self._relative(path): self._relative(what) for path, what in state.items()}
 
+    @property
+    def has_directory(self) -> bool:
+        """Whether the Pod gets a directory of its own."""
+        return self.volume.facets.directory and not self.volume.is_block
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the storage itself lies where a manifest says: what is in it stays by right."""
+        return str(self.top) in str(self.volume.source)
+
     def is_own(self, path: str, mounted: Mounted) -> bool:
         """Say whether a path of `state` is the volume's: its directory, its type's, or what the manifest names."""
-        absolute = path.removesuffix(MOUNT).replace("ROOT", str(self.host.paths.root)).replace("TOP", str(self.top))
-        own = (self.path(mounted), self.target, *self.markers)
-        return any(Path(absolute).is_relative_to(one) or one.is_relative_to(absolute) for one in own)
+        absolute = self.absolute(path)
+        device = self.volume.device_target(self.host)
+        own = [self.path(mounted), self.target, *self.markers, *([device] if device else [])]
+        return any(absolute.is_relative_to(one) or one.is_relative_to(absolute) for one in own)
+
+    def absolute(self, path: str) -> Path:
+        """Give the real path of one in `state`."""
+        text = path.removesuffix(MOUNT)
+        for word, written in self._words:
+            text = text.replace(word, written)
+        return Path(text)
+
+    @property
+    def _words(self) -> tuple[tuple[str, str], ...]:
+        """What stands for paths that differ from host to host; a path may also be within a name, quoted."""
+        top = str(self.top)
+        return ("ROOT", str(self.host.paths.root)), ("%TOP%", quote(top, safe="")), ("TOP", top)
 
     def _relative(self, text: str) -> str:
-        """Say the same on every host and at any time: directories that are written at once are named by the time."""
-        return _STAMP.sub("..TIME", text.replace(str(self.host.paths.root), "ROOT").replace(str(self.top), "TOP"))
+        """Say the same on every host and at any time.
+
+        Directories that are written at once are named by the time, loop devices by what others have.
+        """
+        for word, written in self._words:
+            text = text.replace(written, word)
+        return _LOOP.sub("/loopN", _STAMP.sub("..TIME", text))
 
 
 @dataclass(frozen=True)
@@ -95,13 +143,16 @@ class Subject:
     samples: Samples
     index: int = 0
 
-    def stage(self) -> Stage:
+    def stage(self, step: Step = Step.SET_UP) -> Stage:
         """Begin anew: a fresh host and a fresh object of the type."""
         host, top = self.machine()
         sample = sample_of(list(self.samples(top))[self.index])
         host = host.with_settings(*sample.settings)
         sample.arrange(host)
-        return Stage(host, top, Volume.of(self.plugin(), sample))
+        volume = Volume.of(self.plugin(), sample)
+        if step is Step.ATTACHED:
+            volume = volume.attach(host)
+        return Stage(host, top, volume.set_up(host) if step is Step.SET_UP else volume)
 
 
 def sample_of(given: object) -> Sample:
@@ -118,11 +169,18 @@ def snapshot(host: Host, top: Path) -> dict[Path, str]:
         info = host.files.info(path)
         if info is None or path == host.paths.state:
             continue
-        content = host.files.read(path) if info.kind == "file" else host.files.read_link(path)
+        content = _content(host, path, info)
         found[path] = f"{info.kind} {info.mode:o} {info.uid}:{info.gid} {content!r}"
         if info.kind == "directory":
             pending.extend(path / name for name in host.files.names(path))
     return found
+
+
+def _content(host: Host, path: Path, info: FileInfo) -> object:
+    """Give what a file or link holds; of a disk image, its size."""
+    if info.kind != "file":
+        return host.files.read_link(path)
+    return info.size if info.size > LONGEST else host.files.read(path)
 
 
 def find_plugin(key: str) -> type[VolumePlugin[Any]]:
@@ -148,7 +206,10 @@ def _classes(loaded: object) -> list[type[VolumePlugin[Any]]]:
 
 
 def find_samples(plugin: type[VolumePlugin[Any]]) -> Samples:
-    """Take the samples that the type's package offers, or its source with default values."""
+    """Take the samples that the type's module or its package offers, or its source with default values."""
+    own = getattr(sys.modules.get(plugin.__module__), "samples", None)
+    if own is not None:
+        return cast("Samples", own)
     name = f"{plugin.__module__.partition('.')[0]}.contract"
     if plugin.__module__ != "__main__" and _exists(name):
         return cast("Samples", importlib.import_module(name).samples)

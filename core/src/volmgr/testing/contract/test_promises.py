@@ -16,8 +16,21 @@ import pytest
 from volmgr.errors import BusyError, OperationError, TransientError, UncertainError, VolmgrError
 from volmgr.host.interface import Host
 from volmgr.model.names import is_qualified
-from volmgr.plugin import Applies, Measurable, Measured, Mounted, Reconstructed, Unmounted, VolumePlugin
-from volmgr.testing.contract.subject import Stage, Subject
+from volmgr.plugin import (
+    Applies,
+    Attachable,
+    DeviceMounted,
+    DeviceUnmounted,
+    Expandable,
+    Expanded,
+    Measurable,
+    Measured,
+    Mounted,
+    Reconstructed,
+    Unmounted,
+    VolumePlugin,
+)
+from volmgr.testing.contract.subject import MOUNT, Stage, Step, Subject
 from volmgr.testing.fault_host import Fault, FaultHost, Killed, When
 from volmgr.testing.volume import pod
 
@@ -110,7 +123,7 @@ def test_an_unmount_needs_names_only(subject: Subject) -> None:
     stage = subject.stage()
     before = stage.state()
     stage.volume.mount(stage.host)
-    subject.plugin().unmount(stage.volume.unmount_request(stage.host), stage.host)
+    replace(stage.volume, plugin=subject.plugin()).unmount(stage.host)
     assert leftovers(stage, before) == {}
 
 
@@ -246,7 +259,7 @@ def test_nothing_but_the_volumes_own_paths_is_touched(subject: Subject) -> None:
 def test_mounts_of_others_below_are_taken_away_and_never_followed(subject: Subject) -> None:
     """Prevents: kubernetes 115054 (busy for ever), and a recursive removal that eats what was mounted there."""
     stage = subject.stage()
-    if not stage.volume.facets.directory:
+    if not stage.has_directory:
         return
     before = stage.state()
     path = stage.path(stage.volume.mount(stage.host))
@@ -264,7 +277,7 @@ def test_mounts_of_others_below_are_taken_away_and_never_followed(subject: Subje
 def test_links_in_the_volume_are_not_followed(subject: Subject) -> None:
     """Prevents: a container that plants a link and has the node delete, or give away, what it points to."""
     stage = subject.stage()
-    if not stage.volume.facets.directory:
+    if not stage.has_directory:
         return
     path = stage.path(stage.volume.mount(stage.host))
     precious = stage.top / "precious"
@@ -284,7 +297,8 @@ def test_what_a_reboot_took_is_made_again(subject: Subject) -> None:
     stage = subject.stage()
     stage.volume.mount(stage.host, fs_group=GROUP)
     wanted = stage.state()
-    stage.host.mounts.unmount_below(stage.host.paths.root)
+    lose_everything(stage)
+    stage.volume.set_up(stage.host)
     stage.volume.mount(stage.host, fs_group=GROUP)
     assert stage.state() == wanted
 
@@ -310,7 +324,7 @@ def test_a_volume_is_rebuilt_from_its_directory(subject: Subject) -> None:
 def test_the_group_of_the_pod_gets_the_volume_where_the_type_says_that_it_does_it(subject: Subject) -> None:
     """Prevents: `fs_group=PLUGIN` in the facets and nothing of it in mount(): neither core nor plugin does it."""
     stage = subject.stage()
-    if stage.volume.facets.fs_group is not Applies.PLUGIN:
+    if stage.volume.facets.fs_group is not Applies.PLUGIN or stage.volume.is_block:
         return
     path = stage.path(stage.volume.mount(stage.host, fs_group=GROUP))
     info = stage.host.files.info(path)
@@ -321,7 +335,7 @@ def test_the_group_of_the_pod_gets_the_volume_where_the_type_says_that_it_does_i
 def test_usage_is_measured_sanely(subject: Subject) -> None:
     """Prevents: evictions by nonsense: negative, endless or forgotten usage."""
     stage = subject.stage()
-    if not isinstance(stage.volume.plugin, Measurable):
+    if not isinstance(stage.volume.plugin, Measurable) or stage.volume.is_block:
         return
     mounted = stage.volume.mount(stage.host)
     before = stage.volume.measure(stage.host)
@@ -332,7 +346,176 @@ def test_usage_is_measured_sanely(subject: Subject) -> None:
         assert 0 <= measured.available <= measured.capacity
         assert 0 <= measured.inodes_free <= measured.inodes
         assert measured.inodes_used >= 0
-    assert after.used - before.used >= sum(map(len, written.values()))
+    if not stage.is_named:  # others write to the disk that holds it
+        assert after.used - before.used >= sum(map(len, written.values()))
+
+
+# Of types whose volumes are attached, mounted once for the node, or expanded
+
+
+def test_attaching_again_gives_the_same_device(subject: Subject) -> None:
+    """Prevents: a second device for one volume after each restart, one of which is never detached."""
+    stage = subject.stage(Step.NEW)
+    if not isinstance(stage.volume.plugin, Attachable):
+        return
+    attached = stage.volume.attach(stage.host)
+    assert attached.attach(stage.host) == attached
+    assert attached.device_path
+    for _ in range(2):
+        attached.detach(stage.host)
+    replace(stage.volume, plugin=subject.plugin()).detach(stage.host)
+
+
+def test_device_operations_give_values_of_their_own_type(subject: Subject) -> None:
+    """Prevents: a device operation that forgets to return, which pluggy takes for "not done by me"."""
+    stage = subject.stage(Step.ATTACHED)
+    if stage.volume.has_device:
+        assert isinstance(stage.volume.mount_device(stage.host), DeviceMounted)
+        assert isinstance(stage.volume.unmount_device(stage.host), DeviceUnmounted)
+
+
+def test_a_second_device_mount_changes_nothing(subject: Subject) -> None:
+    """Prevents: stacked mounts, and a file system that is made anew at the next start."""
+    stage = subject.stage()
+    written = mounted_with_data(stage)
+    before = stage.state()
+    first = stage.volume.mount_device(stage.host)
+    assert stage.volume.mount_device(stage.host) == first
+    assert stage.state() == before
+    assert read_back(stage, written) == written
+
+
+def test_user_data_survives_its_device_s_unmount(subject: Subject) -> None:
+    """Prevents: a device that is formatted again because it is not mounted."""
+    stage = subject.stage()
+    if not stage.volume.has_device:
+        return
+    written = mounted_and_unmounted(stage)
+    stage.volume.unmount_device(stage.host)
+    stage.volume.set_up(stage.host)
+    stage.volume.mount(stage.host)
+    assert read_back(stage, written) == written
+
+
+def test_nothing_is_left_after_a_device_unmount(subject: Subject) -> None:
+    """Prevents: node mounts that nobody takes away, and that keep their device from others."""
+    stage = subject.stage(Step.ATTACHED)
+    before = stage.state()
+    ready = replace(stage, volume=stage.volume.set_up(stage.host))
+    mounted_and_unmounted(ready)
+    ready.volume.unmount_device(ready.host)
+    assert leftovers(ready, before) == {}
+    ready.volume.unmount_device(ready.host)
+    assert leftovers(ready, before) == {}
+
+
+def test_a_device_unmount_needs_names_only(subject: Subject) -> None:
+    """Prevents: node mounts that are stuck for ever when the daemon was restarted, or that were never made."""
+    stage = subject.stage(Step.ATTACHED)
+    before = stage.state()
+    stage.volume.unmount_device(stage.host)
+    assert leftovers(stage, before) == {}
+    ready = stage.volume.set_up(stage.host)
+    replace(ready, plugin=subject.plugin()).unmount_device(stage.host)
+    assert leftovers(stage, before) == {}
+
+
+@BOTH_SIDES
+def test_a_killed_device_mount_is_completed_by_the_next(subject: Subject, when: When) -> None:
+    """Prevents: half a node mount, or half a file system, that is taken for a whole one, or refused for ever."""
+    undisturbed = subject.stage(Step.ATTACHED)
+    undisturbed.volume.mount_device(undisturbed.host)
+    wanted = undisturbed.state()
+    for stage, faulty, _ in killed(subject, nothing, mount_device, when, Step.ATTACHED):
+        stage.volume.mount_device(stage.host)
+        assert stage.state() == wanted, f"killed {when} {faulty.trace[-1]}"
+
+
+@BOTH_SIDES
+def test_a_killed_device_mount_can_be_unmounted(subject: Subject, when: When) -> None:
+    """Prevents: leaks of Pods that were deleted while the daemon was down."""
+    before = subject.stage(Step.ATTACHED).state()
+    for stage, faulty, _ in killed(subject, nothing, mount_device, when, Step.ATTACHED):
+        stage.volume.unmount_device(stage.host)
+        assert leftovers(stage, before) == {}, f"killed {when} {faulty.trace[-1]}"
+
+
+@BOTH_SIDES
+def test_a_killed_device_unmount_is_completed_by_the_next(subject: Subject, when: When) -> None:
+    """Prevents: a teardown that, begun and cut off, finds its own leavings strange."""
+    undisturbed = subject.stage()
+    mounted_and_unmounted(undisturbed)
+    undisturbed.volume.unmount_device(undisturbed.host)
+    wanted = undisturbed.state()
+    for stage, faulty, _ in killed(subject, mounted_and_unmounted, unmount_device, when):
+        stage.volume.unmount_device(stage.host)
+        assert stage.state() == wanted, f"killed {when} {faulty.trace[-1]}"
+
+
+def test_a_failed_device_mount_leaves_nothing_or_says_that_it_is_uncertain(subject: Subject) -> None:
+    """Prevents: node mounts that count as gone, and keep their device in use."""
+    before = subject.stage(Step.ATTACHED).state()
+    for error in (OperationError("the disk is full"), TransientError("not yet"), BusyError("in use")):
+        for stage, faulty, outcome in failing(subject, nothing, mount_device, error, step=Step.ATTACHED):
+            if isinstance(outcome, VolmgrError) and not isinstance(outcome, UncertainError):
+                assert leftovers(stage, before) == {}, f"{outcome!r} at {faulty.trace[-1]}"
+
+
+def test_a_failed_device_unmount_can_be_repeated(subject: Subject) -> None:
+    """Prevents: a busy node mount that is forgotten: its device is detached under it."""
+    undisturbed = subject.stage()
+    mounted_and_unmounted(undisturbed)
+    undisturbed.volume.unmount_device(undisturbed.host)
+    wanted = undisturbed.state()
+    for stage, faulty, outcome in failing(subject, mounted_and_unmounted, unmount_device, BusyError("in use")):
+        if not isinstance(outcome, BaseException):
+            assert stage.state() == wanted, f"{faulty.trace[-1]} failed, and nobody said so"
+        stage.volume.unmount_device(stage.host)
+        assert stage.state() == wanted, f"{outcome!r} at {faulty.trace[-1]}"
+
+
+def test_what_is_uncertain_of_a_device_is_never_reported_as_less(subject: Subject) -> None:
+    """Prevents: mkfs that was killed at its deadline, reported as if nothing had happened."""
+    error = UncertainError("deadline")
+    for _, faulty, outcome in failing(subject, nothing, mount_device, error, When.AFTER, Step.ATTACHED):
+        if isinstance(outcome, BaseException):
+            assert isinstance(outcome, UncertainError), f"{outcome!r} at {faulty.trace[-1]}"
+
+
+def test_errors_of_device_operations_are_those_of_volmgr(subject: Subject) -> None:
+    """Prevents: tracebacks for what is nobody's bug."""
+    error = OperationError("input/output error")
+    for action in (mount_device, unmount_device, expand):
+        for _, faulty, outcome in failing(subject, mounted_and_unmounted, action, error):
+            if isinstance(outcome, BaseException):
+                assert isinstance(outcome, VolmgrError), f"{outcome!r} at {faulty.trace[-1]}"
+
+
+def test_a_block_volume_leads_to_a_block_device(subject: Subject) -> None:
+    """Prevents: a Pod that is given a directory, or nothing, where it asked for a device."""
+    stage = subject.stage()
+    if not stage.volume.is_block:
+        return
+    mounted = stage.volume.mount(stage.host)
+    for path in (Path(mounted.device_path or stage.volume.device_path), stage.target):
+        info = stage.host.files.info(path, follow=True)
+        assert info is not None
+        assert info.kind == "block"
+
+
+def test_an_expansion_gives_a_size_and_changes_no_mount(subject: Subject) -> None:
+    """Prevents: growth that takes the volume away from its Pod, or that is never known to be over."""
+    stage = subject.stage()
+    if not isinstance(stage.volume.plugin, Expandable):
+        return
+    written = mounted_with_data(stage)
+    before = stage.state()
+    first = stage.volume.expand(stage.host, new_size=1 << 20)
+    assert isinstance(first, Expanded)
+    assert first.size > 0
+    assert stage.volume.expand(stage.host, new_size=1 << 20) == first
+    assert stage.state() == before
+    assert read_back(stage, written) == written
 
 
 # What the promises are made of
@@ -367,6 +550,28 @@ def unmount(stage: Stage, host: Host) -> object:
     return stage.volume.unmount(host)
 
 
+def mounted_and_unmounted(stage: Stage) -> Written:
+    """Begin with what a Pod has used and left; gives what it wrote."""
+    written = mounted_with_data(stage)
+    stage.volume.unmount(stage.host)
+    return written
+
+
+def mount_device(stage: Stage, host: Host) -> object:
+    """Mount once for the node."""
+    return stage.volume.mount_device(host)
+
+
+def unmount_device(stage: Stage, host: Host) -> object:
+    """Undo that."""
+    return stage.volume.unmount_device(host)
+
+
+def expand(stage: Stage, host: Host) -> object:
+    """Expand, if the type can."""
+    return stage.volume.expand(host) if isinstance(stage.volume.plugin, Expandable) else None
+
+
 def measure(stage: Stage, host: Host) -> object:
     """Measure, if the type can."""
     return stage.volume.measure(host) if isinstance(stage.volume.plugin, Measurable) else None
@@ -378,11 +583,11 @@ def reconstruct(stage: Stage, host: Host) -> object:
 
 
 def killed(
-    subject: Subject, begin: Callable[[Stage], Written], action: Action, when: When
+    subject: Subject, begin: Callable[[Stage], Written], action: Action, when: When, step: Step = Step.SET_UP
 ) -> Iterator[tuple[Stage, FaultHost, Written]]:
     """Kill an action at each of its host calls in turn, on a fresh host each; go on with a new object of the type."""
     for number in range(1, _MOST_CALLS):
-        stage = subject.stage()
+        stage = subject.stage(step)
         written = begin(stage)
         faulty = FaultHost(stage.host, [Fault.kill(number, when)])
         try:
@@ -401,10 +606,11 @@ def failing(
     action: Action,
     error: VolmgrError,
     when: When = When.BEFORE,
+    step: Step = Step.SET_UP,
 ) -> Iterator[tuple[Stage, FaultHost, object]]:
     """Let each host call of an action fail in turn, on a fresh host each; give the outcome, or the error."""
     for number in range(1, _MOST_CALLS):
-        stage = subject.stage()
+        stage = subject.stage(step)
         begin(stage)
         faulty = FaultHost(stage.host, [Fault(number, error, when)])
         outcome: object
@@ -416,6 +622,16 @@ def failing(
             return
         yield stage, faulty, outcome
     pytest.fail(f"one operation made {_MOST_CALLS} host calls")
+
+
+def lose_everything(stage: Stage) -> None:
+    """Take away what a reboot takes: mounts, and the locks of block maps."""
+    directory = stage.volume.device_target(stage.host)
+    if stage.volume.is_block and directory is not None:
+        for name in stage.host.files.names(directory):
+            for lock in stage.host.block.find_loops(directory / name):
+                stage.host.block.detach_loop(lock)
+    stage.host.mounts.unmount_below(stage.host.paths.root)
 
 
 def write_user_data(stage: Stage, mounted: Mounted, size: int = 64) -> Written:
@@ -444,12 +660,17 @@ def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
 
 
 def leftovers(stage: Stage, before: dict[str, str]) -> dict[str, str]:
-    """Give what was not there before; what a manifest names outside the root stays by right."""
-    stays = not stage.volume.facets.directory
+    """Give what was not there before; data that lies where a manifest says, or on a mounted device, stays by right."""
+    after = stage.state()
+    stays = [str(stage.top)] if stage.is_named or not stage.volume.facets.directory else []
+    device = stage.volume.device_target(stage.host)
+    if device is not None and stage.host.mounts.is_mount_point(device):
+        stays.append(str(device))
     return {
         path: what
-        for path, what in stage.state().items()
-        if before.get(path) != what and not (stays and path.startswith("TOP"))
+        for path, what in after.items()
+        if before.get(path) != what
+        and (path.endswith(MOUNT) or not any(stage.absolute(path).is_relative_to(place) for place in stays))
     }
 
 

@@ -1,6 +1,6 @@
 """Names of file systems."""
 
-from volmgr.host.file_systems import LOCAL_TYPES, type_name
+from volmgr.host.file_system_types import LOCAL_TYPES, type_name
 
 
 def test_a_known_file_system_has_the_name_that_mount_gives_it() -> None:

@@ -1,0 +1,220 @@
+"""File systems on block devices: formatted if the device is proved empty, checked, mounted, and grown.
+
+Composed of the host's services, so it works on each kind of host. Source: `behaviours.md` §3.3, which is
+`FormatAndMount` of mount-utils; we format less readily (`docs/decisions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from volmgr.errors import CommandError, OperationError
+from volmgr.host.device_content import ext_size
+from volmgr.host.formatting import EXT, Formatting, probed
+
+if TYPE_CHECKING:
+    from volmgr.host.interface import Host, MountEntry
+
+DEFAULT_TYPE = "ext4"
+"""The type of a volume that names none; kubelet's."""
+
+FORMAT_DEADLINE = 120.0
+"""Seconds that mkfs, fsck and the like may take when the caller says nothing; as long as an operation, by default."""
+
+_CORRECTED, _UNCORRECTED = 1, 4  # bits of fsck's exit code, see fsck(8)
+_ALL = range(256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSystemSettings:
+    """What the configuration says of file systems on devices."""
+
+    xfs_nouuid: bool = True
+    """Mount xfs with `nouuid`: a clone or snapshot has its origin's UUID, and xfs refuses two of one UUID."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMount:
+    """What is wanted: the file system of a device on a directory. `owner` names the volume in messages.
+
+    `size` is what the volume should have (bytes, 0: no matter), `deadline` seconds from now for each command that is
+    executed; `sensitive` options are shown nowhere.
+    """
+
+    device: Path
+    target: Path
+    owner: str
+    fstype: str = DEFAULT_TYPE
+    options: Sequence[str] = ()
+    sensitive: Sequence[str] = ()
+    read_only: bool = False
+    size: int = 0
+    deadline: float = FORMAT_DEADLINE
+    progress: Callable[[str], None] = lambda _text: None
+
+
+class FileSystems:
+    """File systems of a host's block devices."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._formatting = Formatting(host)
+
+    def ensure_mounted(self, wanted: DeviceMount) -> None:
+        """Mount a device's file system on its directory, which exists; one is made first on a device proved empty.
+
+        Mounted already is success. Raises OperationError for a device whose content cannot be proved, or is another,
+        or has errors; nothing is ever formatted because it cannot be mounted.
+        """
+        if self._formatting.begun(wanted.device) is not None:
+            self._go_on(wanted)
+        if self._is_there(wanted):
+            return
+        content = probed(self._host, wanted.device)
+        if not content.fstype:
+            self._refuse_read_only(wanted)
+            self._formatting.check(wanted.device, wanted.fstype, wanted.owner, content)
+            self._format(wanted)
+        elif not wanted.read_only and self._host.block.is_free(wanted.device):
+            self._check(wanted)
+            self._grow_unmounted(wanted, content.fstype)
+        self._mount_found(wanted, content.fstype or wanted.fstype)
+
+    def unmount(self, target: Path) -> None:
+        """Unmount a device's directory and remove it; gone is success. Raises BusyError, or OperationError for data."""
+        self._host.mounts.unmount(target)
+        if self._host.files.info(target) is not None and not self._host.files.remove_directory(target):
+            raise OperationError(f"{target} is not mounted, yet there is something in it: it is kept; move it away")
+
+    def grow(self, device: Path, target: Path, *, deadline: float = FORMAT_DEADLINE) -> int:
+        """Let the file system mounted on `target` use all of its device; gives the device's size in bytes.
+
+        xfs and btrfs grow mounted; ext does so if volmgr may (CAP_SYS_RESOURCE), else at its next mount.
+        """
+        entry = self._host.mounts.entry(target)
+        if entry is None:
+            raise OperationError(f"cannot grow the file system of {device}: it is not mounted on {target}")
+        commands = {
+            "xfs": ("xfs_growfs", "-d", str(target)),
+            "btrfs": ("btrfs", "filesystem", "resize", "max", str(target)),
+        }
+        if entry.fstype in commands:
+            self._host.commands.run(commands[entry.fstype], deadline=deadline)
+        elif entry.fstype in EXT:
+            self._grow_mounted_ext(device, deadline)
+        else:
+            raise OperationError(f"cannot grow the file system of {device}: nobody knows how, for type {entry.fstype}")
+        return self._host.block.size(device)
+
+    def _is_there(self, wanted: DeviceMount) -> bool:
+        if not self._host.mounts.is_mount_point(wanted.target):
+            return False
+        entry = self._host.mounts.entry(wanted.target)
+        if entry is None or not self._is_of(entry, wanted.device):
+            source = "something" if entry is None else f"{entry.source} ({entry.fstype})"
+            raise OperationError(
+                f"cannot mount {wanted.device} on {wanted.target}: {source} is mounted there; unmount it first"
+            )
+        return True
+
+    def _is_of(self, entry: MountEntry, device: Path) -> bool:
+        """Say whether a mount is of a device: by its source's number, since that of a btrfs is made up."""
+        there, wanted = (self._host.files.info(path, follow=True) for path in (Path(entry.source), device))
+        return there is not None and wanted is not None and there.kind == "block" and there.rdev == wanted.rdev
+
+    def _refuse_read_only(self, wanted: DeviceMount) -> None:
+        if wanted.read_only:
+            raise OperationError(
+                f"cannot mount {wanted.device} for {wanted.owner}: it has no file system, and a read-only volume is"
+                " never formatted; make one by hand, or use the volume writable once"
+            )
+
+    def _format(self, wanted: DeviceMount, *, again: bool = False) -> None:
+        wanted.progress(f"making a file system of type {wanted.fstype} on {wanted.device}")
+        self._formatting.format(wanted.device, wanted.fstype, wanted.owner, deadline=wanted.deadline, again=again)
+
+    def _go_on(self, wanted: DeviceMount) -> None:
+        """End a formatting of ours that was cut off: no Pod has had the device since."""
+        self._host.mounts.unmount(wanted.target)  # of _is_whole(), if that was cut off
+        content = probed(self._host, wanted.device)
+        ours = not content.known or content.fstype == wanted.fstype
+        if ours and not (content.fstype and self._is_whole(wanted)):
+            self._refuse_read_only(wanted)
+            if not self._host.block.is_free(wanted.device):
+                raise OperationError(f"cannot format {wanted.device} for {wanted.owner}: the device is in use")
+            self._format(wanted, again=True)
+        self._formatting.ended(wanted.device)
+
+    def _is_whole(self, wanted: DeviceMount) -> bool:
+        """Say whether the file system that is there can be mounted at all."""
+        try:
+            self._mount(replace(wanted, read_only=True, options=(), sensitive=()))
+        except OperationError:
+            return False
+        self._host.mounts.unmount(wanted.target)
+        return True
+
+    def _check(self, wanted: DeviceMount) -> None:
+        """Let fsck correct what it safely can; refuse what it cannot."""
+        if self._host.commands.find("fsck") is None:
+            wanted.progress(f"fsck is not installed: {wanted.device} is mounted unchecked")
+            return
+        argv = ("fsck", "-a", str(wanted.device))
+        result = self._host.commands.run(argv, deadline=wanted.deadline, accept=_ALL)
+        if result.exit_code == _UNCORRECTED:
+            raise OperationError(
+                f"cannot mount {wanted.device} for {wanted.owner}: `{' '.join(argv)}` found errors that it does not"
+                f" correct by itself; repair it by hand: fsck {wanted.device}"
+            )
+        if result.exit_code == _CORRECTED:
+            wanted.progress(f"fsck corrected errors on {wanted.device}")
+
+    def _grow_unmounted(self, wanted: DeviceMount, fstype: str) -> None:
+        """Grow ext before it is mounted, which needs no privilege; not beyond what the volume asks for by much."""
+        if fstype not in EXT or not wanted.size:
+            return
+        device = wanted.device
+        has = ext_size(self._host, device)
+        if not 0 < has < min(wanted.size, self._host.block.size(device)):
+            return
+        wanted.progress(f"growing the file system of {device}")
+        self._host.commands.run(("e2fsck", "-f", "-p", str(device)), deadline=wanted.deadline, accept=(0, _CORRECTED))
+        self._host.commands.run(("resize2fs", str(device)), deadline=wanted.deadline)
+
+    def _mount_found(self, wanted: DeviceMount, fstype: str) -> None:
+        try:
+            self._mount(wanted)
+        except OperationError as error:
+            if fstype == wanted.fstype:
+                raise
+            raise OperationError(
+                f"cannot mount {wanted.device} for {wanted.owner}: filesystem mismatch: it has {fstype}, and the volume"
+                f" asks for {wanted.fstype}; correct fsType, or use another device ({error})"
+            ) from error
+
+    def _mount(self, wanted: DeviceMount) -> None:
+        options = ["defaults", *wanted.options]
+        if wanted.read_only:
+            options.append("ro")
+        if wanted.fstype == "xfs" and self._host.settings_of(FileSystemSettings).xfs_nouuid:
+            options.append("nouuid")
+        self._host.mounts.ensure_mounted(
+            wanted.target,
+            wanted.fstype,
+            source=str(wanted.device),
+            options=tuple(dict.fromkeys(options)),
+            sensitive=wanted.sensitive,
+            deadline=wanted.deadline,
+        )
+
+    def _grow_mounted_ext(self, device: Path, deadline: float) -> None:
+        try:
+            self._host.commands.run(("resize2fs", str(device)), deadline=deadline)
+        except CommandError as error:
+            raise OperationError(
+                f"cannot grow the mounted file system of {device}: it needs CAP_SYS_RESOURCE; give volmgr that, or let"
+                f" all pods of the volume go: it grows when it is mounted next ({error.stderr.strip()})"
+            ) from error
