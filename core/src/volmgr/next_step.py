@@ -43,6 +43,8 @@ class Readiness:
     """By PersistentVolume that one Pod has for itself: the UIDs of those that have a mount of it."""
     read_only: bool = False
     """The root directory is not adopted: nothing may be changed."""
+    look: bool = False
+    """Volumes that were found mounted at the start are looked into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,8 @@ def _makings(desired: DesiredVolume, actual: ActualVolume | None, readiness: Rea
     waiting = [
         (uid, mount, reason)
         for uid, mount in sorted(desired.mounts.items())
-        if (reason := _mount_reason(desired, mount, actual)) and not _hindrance(desired, mount, actual, readiness)
+        if (reason := _mount_reason(desired, mount, actual, readiness))
+        and not _hindrance(desired, mount, actual, readiness)
     ]
     first = _volume_step(desired, actual, readiness, needed=bool(waiting) or _doubted(desired, actual))
     if first is not None:
@@ -177,7 +180,9 @@ def _doubted(desired: DesiredVolume, actual: ActualVolume | None) -> bool:
     return any(uid in actual.mounts and not mount.keep_only for uid, mount in desired.mounts.items())
 
 
-def _mount_reason(desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume | None) -> str:
+def _mount_reason(
+    desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume | None, readiness: Readiness
+) -> str:
     """Say why a mount is due; empty when it is not."""
     mounted = actual.mounts.get(mount.pod.uid) if actual else None
     if mount.keep_only:
@@ -190,7 +195,7 @@ def _mount_reason(desired: DesiredVolume, mount: DesiredMount, actual: ActualVol
         return f"its mount is uncertain ({mounted.cause.value})"
     if desired.facets.remount and mounted.revision != mount.revision:
         return "it is due again" if mounted.revision == DUE else "what it refers to has changed"
-    if desired.facets.remount and mounted.unseen:
+    if desired.facets.remount and mounted.unseen and readiness.look:
         return "its files have not been looked at since the start"
     return ""
 

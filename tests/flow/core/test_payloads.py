@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from volmgr import manifest
 from volmgr.errors import OperationError
 from volmgr.report.why import why
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed, When
@@ -43,6 +45,13 @@ def started(host: FakeHost | FaultHost) -> TestNode:
     node = TestNode(host, plugins_of(Secret(), ConfigMapVolume()), sources=("api", FILES))
     node.sources_ready()
     return node
+
+
+def offer_the_same(node: TestNode, *documents: Mapping[str, Any]) -> None:
+    """Let a file be read that is still the very same one as before the daemon's start."""
+    parsed = manifest.parse("\n---\n".join(map(json.dumps, documents)).encode(), "all.yaml", node.plugins)
+    node.registry.offer(FILES, "all.yaml", "unchanged", parsed)
+    node.settle()
 
 
 def volume(host: FakeHost, uid: str, name: str) -> Path:
@@ -149,36 +158,39 @@ def test_a_secret_in_use_is_waited_for_with_its_holder_s_name_and_goes_with_it(n
 def test_a_start_restores_lost_links_and_meddled_content_once_while_the_pod_counts_as_mounted(host: FakeHost) -> None:
     node = started(FaultHost(host))
     documents: tuple[Mapping[str, Any], ...] = (config(level="3", more="x"), secret(user="admin"))
-    node.put_file("all.yaml", *documents)
+    offer_the_same(node, *documents)
     node.apply(pod("web", CONFIG, SECRET, uid="u1"))
     host.machine.unlink(volume(host, "u1", "c") / "more")
     host.put(volume(host, "u1", "c") / "level", b"99")
     node.start()
     node.settle()
-    node.put_file("all.yaml", *documents)
+    offer_the_same(node, *documents)
     node.sources_ready()
     assert node.is_mounted("web")
+    assert content(host, "u1", "c") == {"level": "99"}
+    node.advance(1.0)
     assert content(host, "u1", "c") == {"level": "3", "more": "x"}
     trace = trace_of(node)
     node.advance(CALM)
     assert not [verb for verb in trace.verbs if verb.startswith("files.links")]
 
 
-def test_after_a_restart_a_pod_counts_as_mounted_before_its_files_are_looked_at(node: TestNode, host: FakeHost) -> None:
-    node.put_file("all.yaml", config(level="3"))
-    node.apply(pod("web", CONFIG, uid="u1"))
+def test_a_start_looks_into_a_few_volumes_at_a_time_so_that_new_pods_come_in_between(host: FakeHost) -> None:
+    node = started(FaultHost(host))
+    offer_the_same(node, config(level="3"))
+    node.apply(*(pod(f"web{n}", CONFIG, uid=f"u{n}") for n in range(100)))
     node.start()
-    while len(node.world.actual) == 0:
-        node.step()
-    (found,) = node.world.actual.of_pod("u1")
-    assert found.mounts["u1"].state.value == "yes"
-    assert found.mounts["u1"].unseen
-    node.settle()
-    node.put_file("all.yaml", config(level="3"))
+    trace = trace_of(node)
+    offer_the_same(node, config(level="3"))
     node.sources_ready()
-    (found,) = node.world.actual.of_pod("u1")
-    assert not found.mounts["u1"].unseen
-    assert content(host, "u1", "c") == {"level": "3"}
+    assert all(node.is_mounted(f"web{n}") for n in range(100))
+    assert "files.has_tree" not in trace.verbs
+    node.advance(0.015)
+    node.apply(pod("new", CONFIG, uid="new"))
+    assert node.is_mounted("new")
+    assert 0 < trace.verbs.count("files.has_tree") < 100
+    node.advance(1.0)
+    assert trace.verbs.count("files.has_tree") == 100
 
 
 def test_after_a_reboot_memory_is_filled_again(node: TestNode, host: FakeHost) -> None:
@@ -213,6 +225,7 @@ def test_a_node_that_is_killed_at_any_call_of_a_change_has_the_new_files_after_i
             node.start()
             node.put_file("all.yaml", new)
             node.sources_ready()
+            node.advance(1.0)
         assert content(host, "u1", "c") == {"level": "4", "added": "y"}, str(killer.trace[-1])
         names = host.files.names(volume(host, "u1", "c"))
         assert [name for name in names if not name.startswith("..2")] == ["..data", "added", "level"]
