@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.bench.floor import Floor
@@ -16,7 +16,12 @@ from tests.bench.workload import MEMORY, as_json, pod, uid
 _PER_POD = 10
 
 
-def restart(top: Path, volumes: int, count: int) -> Iterator[Measure]:
+Fill = Callable[[Node, int], None]
+
+
+def restart(
+    top: Path, volumes: int, count: int, fill: Fill | None = None, what: str = "mounted volumes"
+) -> Iterator[Measure]:
     """Measure starts over a root with mounted volumes, against starts over an empty one."""
     table = MountTable()
     node = Node(top / "restart")
@@ -25,7 +30,7 @@ def restart(top: Path, volumes: int, count: int) -> Iterator[Measure]:
     mounted: list[float] = []
     changes = 0
     try:
-        _fill(node, volumes)
+        (fill or _fill)(node, volumes)
         before = table.ids(node.root)
         for _ in range(count):
             node.stop()
@@ -39,13 +44,13 @@ def restart(top: Path, volumes: int, count: int) -> Iterator[Measure]:
     table.close()
     same = before == after and len(before) == volumes
     yield Measure(
-        name=f"restart with {volumes:,} mounted volumes, beyond an empty start",
+        name=f"restart with {volumes:,} {what}, beyond an empty start",
         samples=[(wall - empty) * 1000 for wall in mounted],
         limit=500,
         note=f"an empty start takes {empty * 1000:.0f} ms; mount ids {'unchanged' if same else 'CHANGED'}, "
         f"{changes} changes of the mount table",
     )
-    yield Measure(name="volumes mounted again by a restart", samples=[changes], unit="", limit=0)
+    yield Measure(name=f"{what} mounted again by a restart", samples=[changes], unit="", limit=0)
 
 
 def _start(node: Node) -> float:

@@ -16,6 +16,22 @@ def host_path(path: Path) -> Mapping[str, object]:
     return {"hostPath": {"path": str(path), "type": "Directory"}}
 
 
+def local_volume(name: str, path: Path) -> tuple[dict[str, object], dict[str, object]]:
+    """Give a PV of a directory and the claim that it is bound to, both of this name."""
+    ref = {"name": name, "namespace": "default"}
+    modes, size = ["ReadWriteOnce"], {"storage": "1Gi"}
+    local: dict[str, object] = {"local": {"path": str(path)}, "accessModes": modes, "capacity": size, "claimRef": ref}
+    wish: dict[str, object] = {"volumeName": name, "accessModes": modes, "resources": {"requests": size}}
+    volume = {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": {**local, "storageClassName": ""}}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": ref, "spec": {**wish, "storageClassName": ""}}
+    return {"apiVersion": "v1", **volume}, {"apiVersion": "v1", **claim}
+
+
+def claimed(name: str) -> Mapping[str, object]:
+    """Give the source of a Pod's volume that is a claim's."""
+    return {"persistentVolumeClaim": {"claimName": name}}
+
+
 def uid(number: int, prefix: str = "b") -> str:
     """Give a Pod's UID."""
     return f"{prefix}0000000-0000-4000-8000-{number:012d}"
@@ -41,9 +57,9 @@ def as_json(manifest: Mapping[str, object]) -> bytes:
     return json.dumps(manifest).encode()
 
 
-def as_yaml(manifest: Mapping[str, object]) -> bytes:
-    """Give a manifest as people write it: block style."""
-    return "\n".join(_lines(manifest)).encode() + b"\n"
+def as_yaml(*manifests: Mapping[str, object]) -> bytes:
+    """Give manifests as people write them: block style."""
+    return b"---\n".join("\n".join(_lines(manifest)).encode() + b"\n" for manifest in manifests)
 
 
 def _lines(value: object) -> list[str]:
@@ -68,7 +84,7 @@ def _is_nested(value: object) -> bool:
 
 def _scalar(value: object) -> str:
     """Leave text without quotes, as people do; ours is never anything else then."""
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) and value else json.dumps(value)
 
 
 def volume_path(root: Path, pod_uid: str, index: int = 0) -> Path:
