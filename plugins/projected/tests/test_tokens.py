@@ -11,7 +11,6 @@ import jwt
 import pytest
 
 from volmgr.desk import Outside
-from volmgr.host.interface import Tokens
 from volmgr.host.tokens import LocalTokens
 from volmgr.model.objects import ServiceAccount
 from volmgr.model.pod import Pod
@@ -19,7 +18,8 @@ from volmgr.model.tokens import Token, TokenIssuer
 from volmgr.plugin import OperationError
 from volmgr.report.metrics import metrics
 from volmgr.report.why import why_lines
-from volmgr.testing import FakeHost
+from volmgr.testing import FakeHost, Fault, FaultHost, Killed
+from volmgr.testing.fault_host import When
 from volmgr.testing.issuer import ISSUER, issuer_of
 from volmgr.testing.node import TestNode, plugins_of, pod
 from volmgr_projected.plugin import Projected
@@ -87,13 +87,18 @@ def config_map(**data: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": data}
 
 
+def started(host: FakeHost | FaultHost, now: float = 1_000_000.0) -> Node:
+    """Start a node whose issuer has the node's clock."""
+    found = Node(host, plugins_of(Projected()), sources=("directory", "api"))
+    found.now = now
+    found.issuer = Faulty(issuer_of(host, found.wall))
+    host.with_tokens(found.issuer)
+    return found
+
+
 @pytest.fixture
 def node() -> Node:
-    host = FakeHost()
-    found = Node(host, plugins_of(Projected()), sources=("directory", "api"))
-    found.issuer = Faulty(issuer_of(host, found.wall))
-    tokens: Tokens = found.issuer
-    host.with_tokens(tokens)
+    found = started(FakeHost())
     found.put_file("settings.json", config_map(a="1"))
     found.put_file("web.json", pod("web", volume(*SOURCES), uid=UID))
     found.sources_ready()
@@ -179,6 +184,7 @@ def test_a_token_that_ended_while_the_daemon_was_down_is_replaced_at_once_at_its
     node.now += 3600
     node.start()
     node.settle()
+    node.advance(0)
     assert node.token() != first
     assert node.left() == 600
 
@@ -272,3 +278,28 @@ def test_no_token_is_recorded_logged_or_told(node: Node, caplog: pytest.LogCaptu
     texts += [caplog.text, repr(node.world), "\n".join(why_lines(node.world, UID))]
     for token in seen:
         assert not any(token.split(".")[2] in text for text in texts)
+
+
+@pytest.mark.parametrize("when", [When.BEFORE, When.AFTER])
+def test_killed_at_any_call_while_it_replaces_a_token_the_next_start_has_a_good_one(when: When) -> None:
+    calls, killed = 1, True
+    while killed:
+        host = FakeHost()
+        faulty = FaultHost(host)
+        node = started(faulty)
+        node.apply(pod("web", volume(*SOURCES[:1]), uid=UID))
+        faulty.faults = [Fault.kill(len(faulty.trace) + calls, when)]
+        killed = False
+        try:
+            node.advance(480)
+        except Killed:
+            killed = True
+            after = started(host, node.now)
+            after.sources_ready()
+            after.advance(0)
+            assert after.is_mounted(UID)
+            node = after
+        faulty.faults = []
+        assert node.left() == 600
+        calls += 1
+    assert calls > 5

@@ -194,3 +194,10 @@ def test_whoever_is_refused_for_a_key_is_named_when_the_key_is_free() -> None:
     refused = [Held(name, EVERYBODY, ("x",)) for name in ("c", "b")]
     assert not any(admission.try_hold(each) for each in refused)
     assert admission.release(holder) == ("a", "b", "c")
+
+
+def test_a_back_off_may_be_kept_shorter_than_the_longest() -> None:
+    admission = Admission()
+    delays = [admission.failed(MOUNT, "no", now=0, longest=4.0).delay for _ in range(6)]
+    assert delays == [0.5, 1, 2, 4, 4, 4]
+    assert Admission(Config(backoff_max=2.0)).failed(MOUNT, "no", now=0, longest=4.0).delay <= 2

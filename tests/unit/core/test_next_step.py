@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.core.values import LOCAL, NAME, READY, SHARED, facts, has, make_pod, make_spec, mounted, want, wish
-from volmgr.actual import ActualVolume, Cause, PodMount, settle
+from volmgr.actual import DUE, ActualVolume, Cause, PodMount, settle
 from volmgr.desired import DesiredVolume
 from volmgr.model.meta import ObjectRef
 from volmgr.model.pod import PodVolume
@@ -132,6 +132,13 @@ def test_a_changed_revision_is_mounted_again_only_where_the_type_says_so(remount
     assert due(desired, has(old, attached=NO, device=NO, facets=LOCAL)) == (["mount u1"] if remount else [])
     new = replace(old, revision="2")
     assert due(desired, has(new, attached=NO, device=NO, facets=LOCAL)) == []
+
+
+def test_a_mount_that_is_due_again_says_so() -> None:
+    desired = want(wish("u1", revision="2"), facets=Facets(remount=True))
+    old = replace(mounted("u1"), revision=DUE)
+    (operation,) = next_step(desired, has(old, attached=NO, device=NO, facets=LOCAL), READY)
+    assert operation.reason == "it is due again"
 
 
 def test_a_missing_object_is_waited_for_by_that_pod_alone() -> None:

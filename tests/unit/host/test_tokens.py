@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jwt
@@ -305,3 +307,17 @@ def test_a_wrong_option_says_what_is_wrong(option: object, problem: str) -> None
     with pytest.raises(SchemaError, match=problem) as refused:
         load(Config, {"token_issuer": option})
     assert refused.value.problems[0].field.startswith("token_issuer")
+
+
+def test_many_threads_that_need_the_first_token_make_one_key(host: FakeHost) -> None:
+    issuer = issuer_of(host)
+    start = threading.Barrier(8)
+
+    def run() -> str:
+        start.wait()
+        return issuer.issue(POD, audience="vault", expiration_seconds=HOUR).value
+
+    with ThreadPoolExecutor(8) as threads:
+        values = [each.result() for each in [threads.submit(run) for _ in range(8)]]
+    assert len(key_set(host)) == 1
+    assert {checked(host, value)["iss"] for value in values} == {ISSUER}

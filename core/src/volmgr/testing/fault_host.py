@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar
+from typing import Self, TypeVar
 
-from volmgr.host.interface import Host
+from volmgr.host.interface import Host, Tokens
 
 T = TypeVar("T")
 
@@ -96,6 +96,11 @@ class FaultHost(Host):
 
     def __eq__(self, other: object) -> bool:
         return self is other
+
+    def with_tokens(self, tokens: Tokens) -> Self:
+        """Let somebody else issue tokens on this very host, whose calls are counted."""
+        self.tokens: Tokens = tokens
+        return self
 
     @property
     def verbs(self) -> list[str]:
