@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from volmgr.plugin import Host, PluginError, SpecError
@@ -29,9 +29,9 @@ class GitRepoSettings:
     """Kubelet's gate GitRepoVolumeDriver, off since 1.33."""
     protocols: tuple[str, ...] = ("https",)
     """Of https, http and git."""
-    local_below: tuple[str, ...] = ()
+    local_below: tuple[str, ...] = field(default=(), metadata={"name": "local_below"})
     """Directories of the node whose repositories any Pod may clone; none by default (CVE-2025-1767)."""
-    clone_seconds: float = 120.0
+    clone_seconds: float = field(default=120.0, metadata={"name": "clone_seconds"})
     """What git may take, together; the operation's own deadline holds, too."""
 
     def __post_init__(self) -> None:
