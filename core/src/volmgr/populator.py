@@ -201,6 +201,8 @@ def _alone(spec: VolumeSpec[Any]) -> tuple[str, ...]:
 
 def _refuse_labels(found: DesiredVolume, mount: DesiredMount, resolution: Resolution) -> None:
     """Count what is wrong with a volume's SELinux label; raises SpecError where that keeps it from being mounted."""
+    if not found.facets.selinux:
+        return
     asked = mount.labelling
     earlier = next((other for volume, other in resolution.wanted if volume.name == found.name), None)
     if not asked.trouble and earlier is not None and earlier.labelling.label != asked.label:

@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.flow.core.probes import DISK_FACETS, Disk, Script, claim_of, storage
 from volmgr.config import Config
@@ -198,3 +200,39 @@ def test_nothing_is_labelled_where_it_cannot_be_or_is_not_wanted(
     assert node.is_mounted("b")
     assert disk_script.last("mount_device").selinux_label == ""
     assert counted(node) == {}
+
+
+steps = st.tuples(st.sampled_from("abcd"), st.sampled_from(["", "s0:c1,c2", "s0:c3,c4"]), st.booleans())
+
+
+@given(st.lists(steps, max_size=14))
+def test_whatever_pods_come_and_go_a_device_has_one_label_and_nobody_waits_for_nobody(
+    story: list[tuple[str, str, bool]],
+) -> None:
+    script = Script(facets=replace(DISK_FACETS, selinux=True))
+    host = FakeHost(container_label="system_u:object_r:container_file_t:s0")
+    node = TestNode(host, plugins_of(Disk(script)))
+    node.sources_ready()
+    node.put_file("storage.yaml", *storage("d1", modes=("ReadWriteMany",)))
+    there: dict[str, str] = {}
+    for name, level, restart in story:
+        if name in there:
+            del there[name]
+            node.delete(f"u-{name}")
+        else:
+            there[name] = level
+            node.apply(labelled(name, level))
+        if restart:
+            node.start()
+            node.sources_ready()
+        mounted = {other for other in there if node.is_mounted(other)}
+        assert bool(mounted) == bool(there), "somebody has it as long as somebody wants it"
+        assert len({there[other] for other in mounted}) <= 1
+        waiting = {other for other in there if other not in mounted}
+        assert all(there[other] not in {there[one] for one in mounted} for other in waiting)
+        actual = node.world.actual.get(NAME)
+        assert (actual is None) == (not there)
+        if actual is not None:
+            (label,) = {there[other] for other in mounted}
+            assert actual.device_label == (f"system_u:object_r:container_file_t:{label}" if label else "")
+            assert set(actual.mounts) == {f"u-{other}" for other in mounted}

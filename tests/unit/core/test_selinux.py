@@ -21,7 +21,6 @@ from volmgr.model.selinux import (
     Trouble,
     access_mode,
     context_option,
-    relabels,
 )
 from volmgr.model.volume import PersistentVolume, Presence
 from volmgr.operations import Ending, Operation, Verb
@@ -134,12 +133,6 @@ def test_a_volume_of_any_access_mode_is_labelled_unless_that_is_turned_off_and_i
 def test_the_option_has_quotes_since_levels_have_commas() -> None:
     assert context_option(f"{FILES}:s0:c1,c2") == (f'context="{FILES}:s0:c1,c2"',)
     assert context_option("") == ()
-
-
-def test_a_runtime_relabels_what_is_the_volume_s_own_and_not_mounted_with_a_label() -> None:
-    assert relabels(managed=True, label="")
-    assert not relabels(managed=True, label=FILES)
-    assert not relabels(managed=False, label="")
 
 
 @pytest.mark.parametrize(

@@ -81,14 +81,6 @@ def context_option(label: str) -> tuple[str, ...]:
     return (f'context="{label}"',) if label else ()
 
 
-def relabels(*, managed: bool, label: str) -> bool:
-    """Say whether the runtime is to relabel a volume's files.
-
-    `managed`: the files are the volume's own, not the node's; `label`: what it is mounted with, which does it all.
-    """
-    return managed and not label
-
-
 class Trouble(StrEnum):
     """Which comparison of labels failed; kubelet's metrics are named after it."""
 
