@@ -20,10 +20,6 @@ _NO_MOUNTS: Mapping[str, PodMount] = MappingProxyType({})
 _NO_SUBPATHS: Mapping[str, str] = MappingProxyType({})
 
 
-DUE = "due"
-"""The revision of a mount that is to be made again: it equals no real one."""
-
-
 class Cause(StrEnum):
     """Why something is uncertain: only an uncertain making may be cleared by a clean failure."""
 
@@ -48,6 +44,8 @@ class PodMount:
     mounted_at: float = 0.0
     due_at: float | None = None
     """When it is to be mounted again, if its plugin said so: Unix time in seconds."""
+    due: bool = False
+    """That time has come: it is mounted again although nothing that it refers to has changed."""
     is_mount: bool = False
     """Something is mounted at its path, which must show in the mount table."""
     label: str = ""

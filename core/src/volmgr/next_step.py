@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from volmgr.actual import DUE, Cause
+from volmgr.actual import Cause
 from volmgr.model.names import source_key
 from volmgr.model.pod import Pod, PodVolume
 from volmgr.model.volume import RWOP, Attachable, Presence
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 CLAIM_FIELDS = frozenset({"persistentVolumeClaim", "ephemeral"})
 """The fields of a Pod volume that name a claim instead of storage."""
+
+
+_DUE = "it is due again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,8 +188,9 @@ def _mount_reason(
 ) -> str:
     """Say why a mount is due; empty when it is not."""
     mounted = actual.mounts.get(mount.pod.uid) if actual else None
-    if mount.keep_only:
-        return ""
+    if mount.keep_only:  # nothing new, but its containers may still run, and use a token that ends
+        due = mounted is not None and mounted.due and mounted.state is Presence.YES
+        return _DUE if due and desired.facets.remount else ""
     if mounted is None:
         return "the Pod wants it"
     if source_changed(mount, mounted):
@@ -194,7 +198,9 @@ def _mount_reason(
     if mounted.state is not Presence.YES:
         return f"its mount is uncertain ({mounted.cause.value})"
     if desired.facets.remount and mounted.revision != mount.revision:
-        return "it is due again" if mounted.revision == DUE else "what it refers to has changed"
+        return "what it refers to has changed"
+    if desired.facets.remount and mounted.due:
+        return _DUE
     if desired.facets.remount and mounted.unseen and readiness.look:
         return "its files have not been looked at since the start"
     return ""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from volmgr.actual import DUE, ActualVolume, Facts, settle
+from volmgr.actual import ActualVolume, Facts, settle
 from volmgr.admission import Held, holds_of
 from volmgr.errors import OperationError, VolmgrError
 from volmgr.executor import Executor
@@ -283,14 +283,14 @@ class Runner:
             self.refresh_later(name, uid)
             return
         del self._refreshes[name, uid]
-        self._desk.put(name, volume.with_mount(replace(volume.mounts[uid], revision=DUE)))
+        self._desk.put(name, volume.with_mount(replace(volume.mounts[uid], due=True)))
         self._world.admission.forget(name, uid)  # what failed for another reason is tried at once now
         self._desk.dirty[name] = None
 
     def _is_due(self, operation: Operation) -> bool:
         volume = self._world.actual.get(operation.volume)
         mount = volume.mounts.get(operation.pod_uid) if volume else None
-        return operation.verb is Verb.MOUNT and mount is not None and mount.revision == DUE
+        return operation.verb is Verb.MOUNT and mount is not None and mount.due
 
     def _back_off(self, result: Result) -> None:
         operation = result.job.operation

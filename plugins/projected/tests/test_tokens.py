@@ -248,6 +248,33 @@ def test_what_failed_for_another_reason_does_not_keep_a_due_token_waiting(node: 
     assert node.left() > 0
 
 
+def test_a_token_of_a_pod_that_has_left_is_replaced_while_its_containers_run(node: Node) -> None:
+    hold = node.hold(UID, 4711)
+    node.remove_file("web.json")
+    for _ in range(20):
+        node.advance(60)
+        assert node.left() > 60
+    node.release(hold)
+    assert node.is_unmounted(UID)
+
+
+def test_a_pod_is_mounted_while_its_token_is_replaced_and_while_that_fails(node: Node) -> None:
+    node.issuer.down = True
+    node.advance(500)
+    assert node.is_mounted(UID)
+
+
+def test_a_config_map_that_changes_while_no_token_is_to_be_had_is_not_forgotten(node: Node) -> None:
+    node.issuer.down = True
+    node.advance(500)
+    node.put_file("settings.json", config_map(a="2"))
+    assert not node.is_mounted(UID)
+    node.issuer.down = False
+    node.advance(30)
+    assert node.is_mounted(UID)
+    assert node.host.atomic.read(node.host.paths.volume(UID, Projected.name, "v"), "a") == b"2"
+
+
 def test_a_service_account_that_was_made_anew_gives_a_new_token(node: Node) -> None:
     first = node.claims()
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "uid": "sa-1"}}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.core.values import LOCAL, NAME, READY, SHARED, facts, has, make_pod, make_spec, mounted, want, wish
-from volmgr.actual import DUE, ActualVolume, Cause, PodMount, settle
+from volmgr.actual import ActualVolume, Cause, PodMount, settle
 from volmgr.desired import DesiredVolume
 from volmgr.model.meta import ObjectRef
 from volmgr.model.pod import PodVolume
@@ -136,9 +136,21 @@ def test_a_changed_revision_is_mounted_again_only_where_the_type_says_so(remount
 
 def test_a_mount_that_is_due_again_says_so() -> None:
     desired = want(wish("u1", revision="2"), facets=Facets(remount=True))
-    old = replace(mounted("u1"), revision=DUE)
-    (operation,) = next_step(desired, has(old, attached=NO, device=NO, facets=LOCAL), READY)
+    old = has(replace(mounted("u1"), revision="2", due=True), attached=NO, device=NO, facets=LOCAL)
+    (operation,) = next_step(desired, old, READY)
     assert operation.reason == "it is due again"
+    assert due(want(wish("u1", revision="2")), old) == []
+
+
+def test_of_a_pod_that_is_only_kept_a_mount_is_made_again_when_it_is_due_and_for_nothing_else() -> None:
+    kept = want(replace(wish("u1", revision="3"), keep_only=True), facets=Facets(remount=True))
+    old = replace(mounted("u1"), revision="2")
+    for mount, expected in (
+        (replace(old, due=True), ["mount u1"]),
+        (replace(old, due=True, state=UNCERTAIN), []),
+        (old, []),
+    ):
+        assert due(kept, has(mount, attached=NO, device=NO, facets=LOCAL)) == expected
 
 
 def test_a_missing_object_is_waited_for_by_that_pod_alone() -> None:
