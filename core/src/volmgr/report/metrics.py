@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from volmgr.model.volume import Presence
 from volmgr.report.gauge import Gauge
 from volmgr.report.labels import label_gauges
-from volmgr.model.volume import Presence
 from volmgr.report.waiting import is_mounted
 
 if TYPE_CHECKING:
@@ -35,12 +34,12 @@ def metrics(world: World) -> tuple[Gauge, ...]:
             "Volumes of Pods, mounted or uncertain.",
             ("type", "state"),
             {key: mounts[key] for key in mounts},
+        ),
         Gauge(
             "volmgr_refresh_overdue_seconds",
             "For how long a mount has been due again (an ending token), the longest of each type; 0 when none is.",
             ("type",),
             _overdue(world),
-        ),
         ),
         Gauge("volmgr_volumes", "Distinct volumes that the host has.", (), _one(len(world.actual))),
         Gauge(
@@ -60,9 +59,10 @@ def metrics(world: World) -> tuple[Gauge, ...]:
         Gauge("volmgr_manifests_refused", "Files with an error in them.", (), _one(len(world.complaints))),
         Gauge("volmgr_volume_types", "Installed volume types.", (), _one(len(world.plugins.types))),
         Gauge("volmgr_packages_broken", "Installed packages that cannot be used.", (), _one(len(world.plugins.broken))),
-        *label_gauges(world),
         Gauge("volmgr_events_recorded", "Events since the daemon started.", (), _one(world.events.last_number)),
+        *label_gauges(world),
     )
+
 
 def _overdue(world: World) -> Mapping[tuple[str, ...], float]:
     found: dict[tuple[str, ...], float] = {}
@@ -72,7 +72,6 @@ def _overdue(world: World) -> Mapping[tuple[str, ...], float]:
                 late = max(0.0, world.clock - mount.due_at)
                 found[volume.plugin,] = max(late, found.get((volume.plugin,), 0.0))
     return found
-
 
 
 def _one(value: float) -> Mapping[tuple[str, ...], float]:
