@@ -58,6 +58,16 @@ def test_the_label_reaches_the_device_s_mount_and_the_pod_s(node: TestNode, disk
     assert counted(node) == {"volumes_admitted": {("example.com/disk", "RWOP"): 1}}
 
 
+@pytest.mark.parametrize(("level", "relabel"), [("s0:c1,c2", False), ("", True)])
+def test_a_runtime_is_asked_to_relabel_only_what_is_not_mounted_with_a_label(
+    node: TestNode, level: str, relabel: bool
+) -> None:
+    node.put_file("storage.yaml", *storage("d1"))
+    node.apply(labelled("a", level))
+    (container,) = node.mounts("a").containers
+    assert [mount.relabel for mount in container.mounts] == [relabel]
+
+
 def test_a_second_pod_with_another_label_waits_says_why_and_is_mounted_with_its_own_later(
     node: TestNode, disk_script: Script
 ) -> None:
