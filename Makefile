@@ -27,7 +27,7 @@ export MYPYPATH := $(subst $(space),:,typings $(addsuffix /src,$(members)))
 private := $(if $(filter 0,$(shell id -u)),unshare --mount --propagation private,$\
 	@echo "make: the tests mount on the real kernel: run as root, or in a rootful container or VM" >&2; exit 1;)
 
-.PHONY: help venv lint types test demo bench lock clean
+.PHONY: help venv lint types test demo demo-container bench lock clean
 help: ## what can be made
 	@sed -nE 's/^([a-z-]+)[^:=]*:.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
@@ -47,7 +47,7 @@ lint: venv ## ruff, layers, and that uv.lock is current and names no host
 	$(PY) scripts/lock.py --check
 
 types: venv ## mypy --strict and basedpyright strict, sources and tests
-	$(PY) -m mypy $(wildcard $(addsuffix /src,$(members)) $(addsuffix /tests,$(members)) tests scripts)
+	$(PY) -m mypy $(wildcard $(addsuffix /src,$(members)) $(addsuffix /tests,$(members)) tests scripts contrib)
 	.venv/bin/basedpyright
 
 test: lint types $(addprefix test-,$(PYTHONS)) ## everything: lint, types, and the tests on every Python found
@@ -62,6 +62,9 @@ $(foreach version,$(sort 3.11 $(PYTHONS)),$(eval $(call tests,$(version))))
 
 demo: venv ## the product at work, in under a minute
 	$(PY) tests/demo/demo.py
+
+demo-container: venv ## a real container on volumes of a Pod: needs runc and busybox
+	$(PY) tests/demo/container.py
 
 bench: venv ## the numbers of docs/performance.md
 	$(PY) -m tests.bench

@@ -204,12 +204,19 @@ class Stage:
 
     def await_event(self, followed: subprocess.Popen[str], reason: str) -> None:
         """Show what comes until an event has this reason."""
-        lines = followed.stdout or iter(())
-        too_long = threading.Timer(PATIENCE, followed.kill)
+        self._await(followed, (f" {reason} ", f" {reason}:"), f"an event {reason} comes")
+
+    def await_line(self, child: subprocess.Popen[str], text: str) -> None:
+        """Show what a process prints until a line has this text."""
+        self._await(child, (text,), f"it prints {text!r}")
+
+    def _await(self, child: subprocess.Popen[str], texts: Sequence[str], claim: str) -> None:
+        lines = child.stdout or iter(())
+        too_long = threading.Timer(PATIENCE, child.kill)
         too_long.start()
         for line in lines:
             self._show(line)
-            if f" {reason} " in line or f" {reason}:" in line:
+            if any(text in line for text in texts):
                 too_long.cancel()
                 return
-        raise Failed(f"an event {reason} comes")
+        raise Failed(claim)

@@ -13,6 +13,7 @@ from volmgr.report.why import why_lines
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed, When
 from volmgr.testing.loopdisk import LoopDisk
 from volmgr.testing.node import TestNode, plugins_of
+from volmgr.tidy import clear_binds
 from volmgr_configmap.plugin import ConfigMapVolume
 from volmgr_emptydir.plugin import EmptyDir
 from volmgr_hostpath.plugin import HostPath
@@ -375,3 +376,49 @@ def test_a_daemon_that_is_killed_while_it_binds_is_right_after_its_next_start(wh
     assert list(host.table) == [subpath(node, "scratch", 0)]
     node.remove_file("web.yaml")
     assert host.table == {}
+
+
+def test_cleaning_up_takes_all_parts_of_one_volume_and_none_of_another(node: TestNode, host: FakeHost) -> None:
+    pod = web(
+        at("scratch", "/a", subPath="x"),
+        at("site", "/b", subPath="y"),
+        at("scratch", "/c", subPath="z"),
+        volumes=(SCRATCH, SITE),
+        initContainers=[{"name": "first", "volumeMounts": [at("scratch", "/d", subPath="x")]}],
+    )
+    node.put_file("web.yaml", pod)
+    node.mounts("web")
+    top = host.paths.subpaths(UID)
+    assert len(host.table) == 4
+
+    assert clear_binds(host, top / "scratch") == ()
+
+    assert list(host.table) == [top / "site" / "main" / "1"]
+    assert host.files.names(top) == ("site",)
+    assert clear_binds(host, top / "scratch") == ()
+
+
+def test_a_file_in_the_place_of_a_container_is_kept_and_named_and_stops_nothing(node: TestNode, host: FakeHost) -> None:
+    node.put_file("web.yaml", web(at("scratch", "/a", subPath="x"), volumes=(SCRATCH,)))
+    node.mounts("web")
+    odd = host.paths.subpaths(UID) / "scratch" / "odd"
+    host.put(odd, b"whose is this?")
+
+    node.remove_file("web.yaml")
+
+    assert host.table == {}
+    assert host.content(odd) == b"whose is this?"
+    assert str(odd) in node.world.orphans
+    assert not host.files.names(host.paths.volumes(UID))
+
+
+def test_a_sub_path_whose_directory_was_deleted_goes_with_its_volume(node: TestNode, host: FakeHost) -> None:
+    node.put_file("web.yaml", web(at("scratch", "/a", subPath="x"), at("scratch", "/b"), volumes=(SCRATCH,)))
+    node.mounts("web")
+    host.machine.rmdir(host.paths.volume(UID, "kubernetes.io/empty-dir", "scratch") / "x")
+    assert [entry.deleted for entry in host.mounts.below(host.paths.subpaths(UID))] == [True]
+
+    node.remove_file("web.yaml")
+
+    assert host.table == {}
+    assert host.files.names(host.paths.pods) == ()

@@ -47,13 +47,16 @@ class LocalSubpaths:
         """Bind a part of a volume on `target`; see the protocol."""
         parts = parts_of(sub_path)
         for _ in range(_ATTEMPTS):
-            with self._opened(volume, sub_path, parts, create=create) as inner:
-                self._files.ensure_directory(target.parent, DIRECTORY_MODE)
-                if self._is_bound(inner, target):
-                    return False
-                self._make_target(inner, target)
-                if self._bind(inner, target, sub_path):
-                    return True
+            try:
+                with self._opened(volume, sub_path, parts, create=create) as inner:
+                    self._files.ensure_directory(target.parent, DIRECTORY_MODE)
+                    if self._is_bound(inner, target):
+                        return False
+                    self._make_target(inner, target)
+                    if self._bind(inner, target, sub_path):
+                        return True
+            except OSError as error:  # a dead server, whatever it is asked
+                raise syscalls.failed(f"bind subPath {sub_path} of {volume}", error) from error
         raise OperationError(f"cannot bind subPath {sub_path} of {volume}: it is deleted again and again meanwhile")
 
     @contextmanager
@@ -155,6 +158,8 @@ class _Walk:
 
     def _failed(self, error: OSError) -> OperationError:
         hints = {
+            errno.ENOTCONN: "its file system is dead",
+            errno.ESTALE: "its file system is dead",
             errno.ENOENT: "it does not exist, and a volume that is only read is given no new directories",
             errno.EROFS: "it does not exist, and the volume is read-only: make it where the volume comes from",
             errno.ELOOP: "links lead round and round, or to where none may lead",
