@@ -463,7 +463,7 @@ def test_what_a_killed_unpacking_left_goes_with_the_next_mount_of_another_life()
     host.mkdir(left / "auth")
     host.machine.mount(left / "auth", "tmpfs")
     host.put(left / "auth" / "auth.json", b"secret")
-    host.mkdir(STATE / "pulls" / "abandoned")
+    host.mkdir(STATE / "pulls" / "abandoned" / "blobs")
     volume(f"oci:{TOP}/layout:v1").mount(host)
     assert "an-earlier-life" not in host.files.names(STATE / "work")
     assert host.files.names(STATE / "pulls") == ()
@@ -477,6 +477,7 @@ def leaked(host: FakeHost, life: str) -> Path:
     assert path is not None
     marker = STATE / "uses" / "uid-gone" / "data.json"
     fields = json.loads(host.content(marker))
+    host.files.remove_tree(STATE / "work")  # nothing was looked through in this life
     host.put(marker, json.dumps({**fields, "life": life or fields["life"]}).encode())
     return path
 

@@ -7,13 +7,14 @@
     pulls/<key>                                      what is downloaded of a reference so far
     work/<life>/<uid>.<volume>                       what one operation is making; of an earlier life: left by a crash
 
-There is no lock: an image leaves by a rename, and whoever says that it uses one looks afterwards whether it is there.
+One daemon has the root, so that a lock of its process is enough between who claims an image and who lets it leave.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from volmgr_image.documents import Fields, number, read_object, text
 
 LIFE = uuid.uuid4().hex[:16]
 """Names this life of the daemon, which has the root's lock: what another one left is nobody's."""
+_CLAIMS = threading.Lock()
+"""Held for a few small files: while an image is claimed and looked for, and while unused ones are moved away."""
 _PRIVATE = 0o700
 _OPTIONS = ("ro", "nosuid", "nodev", "noexec")
 _SUFFIX = ".json"
@@ -68,20 +71,19 @@ class Cache:
         entry = self._host.mounts.entry(self.place(use))
         return entry is not None and set(_OPTIONS) <= set(entry.options)
 
-    def claim(self, use: Use, reference: str, digest: str = "") -> None:
-        """Write down that a volume uses an image, from now on."""
+    def claim(self, use: Use, reference: str, digest: str = "") -> bool:
+        """Write down that a volume uses an image, from now on; says whether the image is there, which then stays."""
         path = self._marker(use)
-        self._directory(path.parent)
-        self._write(path, {"digest": _key(digest), "reference": _hash(reference), "life": LIFE})
+        with _CLAIMS:
+            self._directory(path.parent)
+            self._write(path, {"digest": _key(digest), "reference": _hash(reference), "life": LIFE})
+            return self.has(digest)
 
     def bind(self, use: Use, digest: str) -> Path:
-        """Mount an image for a volume that has claimed it; raises OperationError when it left meanwhile."""
-        place, rootfs = self.place(use), self.content(digest) / "rootfs"
+        """Mount an image for a volume that has claimed it."""
+        place = self.place(use)
         self._directory(place)
-        self._host.mounts.ensure_bound(rootfs, place, options=_OPTIONS)
-        bound, there = self._host.files.info(place), self._host.files.info(rootfs)
-        if bound is None or there is None or (bound.device, bound.inode) != (there.device, there.inode):
-            raise OperationError(f"image {digest} left the cache while it was mounted; it is fetched again")
+        self._host.mounts.ensure_bound(self.content(digest) / "rootfs", place, options=_OPTIONS)
         return place
 
     def release(self, use: Use) -> None:
@@ -91,11 +93,12 @@ class Cache:
         self._host.files.remove_directory(place)
         self._host.files.remove_directory(place.parent)
         self.clear_work(use)
-        key = text(self._read(marker), "digest")
-        if key:
-            self._touch(key)
+        claim = self._read(marker)
+        self._touch(text(claim, "digest"))
         self._host.files.remove_file(marker)
         self._host.files.remove_directory(marker.parent)
+        if text(claim, "reference"):
+            self._drop_pull(text(claim, "reference"))
 
     def clear_work(self, use: Use) -> None:
         """Take away what an operation for a volume made or left."""
@@ -144,49 +147,51 @@ class Cache:
 
     def evict(self, limit: int) -> None:
         """Let unused images leave, the least recently used first, until all take no more than `limit` bytes."""
-        contents = sorted(self._contents(), key=lambda content: content.turn)
-        size, used = sum(content.size for content in contents), self._used()
-        for content in contents:
-            if size <= limit:
-                return
-            if content.key not in used and self._leave(content.key):
-                size -= content.size
+        with _CLAIMS:
+            left = [self._move_away(key) for key in self._superfluous(limit)]
+        for path in left:
+            self._discard(path)
 
-    def _leave(self, key: str) -> bool:
-        """Let an image leave, unless somebody has claimed it just now."""
-        place = self._top / "content" / key
-        aside = self._top / "work" / LIFE / f"leaving-{key}"
-        self._directory(aside.parent)
-        self._discard(aside)
-        self._host.files.rename(place, aside)
-        if key in self._used():
-            self._host.files.rename(aside, place)
-            return False
+    def _superfluous(self, limit: int) -> Iterator[str]:
+        contents = sorted(self._contents(), key=lambda content: content.turn)
+        used = {text(claim, "digest") for _, claim in self._uses()}
+        size = sum(content.size for content in contents)
+        for content in contents:
+            if size > limit and content.key not in used:
+                size -= content.size
+                yield content.key
+
+    def _move_away(self, key: str) -> Path:
         for path in self._documents(self._top / "references"):
             if _key(text(self._read(path), "digest")) == key:
                 self._host.files.remove_file(path)
-        self._discard(aside)
-        return True
+        aside = self._top / "work" / LIFE / f"leaving-{uuid.uuid4().hex}"
+        self._directory(aside.parent)
+        self._host.files.rename(self._top / "content" / key, aside)
+        return aside
 
     def sweep(self) -> None:
-        """Take away what earlier lives left: work, downloads, and mounts of Pods of which nothing is known any more."""
-        files = self._host.files
-        for life in files.names(self._top / "work"):
-            if life != LIFE:
-                self._discard(self._top / "work" / life)
-        pulls = files.names(self._top / "pulls")
-        wanted: set[str] = set()
-        for use, fields in self._uses():
+        """Take away, once in this life, what earlier ones left: work, downloads, mounts of Pods that nobody knows."""
+        files, here = self._host.files, self._top / "work" / LIFE
+        if files.info(here) is not None:
+            return
+        for life in files.names(here.parent):
+            if life != LIFE:  # another mount may have just looked through
+                self._discard(here.parent / life)
+        for use, fields in tuple(self._uses()):
             if text(fields, "life") != LIFE and not any(files.info(path) for path in self._host.paths.records(use.uid)):
                 self.release(use)
-            else:
-                wanted.add(text(fields, "reference"))
-        for key in pulls:
-            if key not in wanted:
-                self._discard(self._top / "pulls" / key)
+        for key in files.names(self._top / "pulls"):
+            self._drop_pull(key)
+        self._directory(here)
 
-    def _used(self) -> set[str]:
-        return {text(fields, "digest") for _, fields in self._uses()}
+    def _drop_pull(self, key: str) -> None:
+        """Take away what was downloaded, unless a volume still waits for it."""
+        place = self._top / "pulls" / key
+        if self._host.files.info(place) is not None and key not in {
+            text(uses, "reference") for _, uses in self._uses()
+        }:
+            self._discard(place)
 
     def _uses(self) -> Iterator[tuple[Use, Fields]]:
         top = self._top / "uses"
@@ -205,7 +210,7 @@ class Cache:
 
     def _touch(self, key: str) -> None:
         """Let an image be the most recently used one; a number, since clocks are set back."""
-        if self._host.files.info(self._top / "content" / key) is not None:
+        if key and self._host.files.info(self._top / "content" / key) is not None:
             turn = max((content.turn for content in self._contents()), default=0) + 1
             self._write(self._top / "content" / key / "turn", {"turn": turn})
 

@@ -133,10 +133,8 @@ class _Wanted:
                 return self._pulled(named, known, source)
 
     def _claims(self, digest: str) -> bool:
-        """Claim an image that is there; first the claim, then the look: else it might leave in between."""
-        if digest:
-            self.cache.claim(self.use, self.reference, digest)
-        return self.cache.has(digest)
+        """Claim an image; says whether it is there."""
+        return bool(digest) and self.cache.claim(self.use, self.reference, digest)
 
     def _of_archive(self, path: Path, tag: str) -> str:
         layout = self._unpacker().archive(path, self.reference)
