@@ -7,6 +7,7 @@ as its client would do it.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,19 +22,24 @@ from volmgr.plugins import Plugins
 from volmgr.testing import Fault, FaultHost, Killed, When
 from volmgr.testing.loopdisk import LoopDisk
 from volmgr.testing.node import FILES, TestNode, plugins_of, pod
+from volmgr_configmap.plugin import ConfigMapVolume
 from volmgr_emptydir.plugin import EmptyDir
 from volmgr_hostpath.plugin import HostPath
+from volmgr_secret.plugin import Secret
 
 CALM = 125.0
 """Seconds; longer than the longest back-off."""
 DISK: dict[str, Any] = {"name": "disk", "emptyDir": {}}
 MEMORY: dict[str, Any] = {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
+SECRET: dict[str, Any] = {"name": "secret", "secret": {"secretName": "login"}}
+CONFIG: dict[str, Any] = {"name": "config", "configMap": {"name": "settings"}}
 _PATIENCE = 5
+_STAMP = re.compile(r"\.\.\d{4}(_\d\d){5}\.\d+")
 KEPT = b"what a user wrote"
 
 
 def _plugins() -> Plugins:
-    return plugins_of(EmptyDir(), HostPath(), LoopDisk())
+    return plugins_of(EmptyDir(), HostPath(), LoopDisk(), Secret(), ConfigMapVolume())
 
 
 class Stage:
@@ -106,7 +112,9 @@ class Stage:
         state = self.host.paths.state
         files = {**self.site.tree(self.host.paths.root), **self.site.tree(self.site.top)}
         seen = {
-            path: text.split(" ")[0] if path.is_relative_to(state) or path.suffix == ".img" else text
+            Path(_STAMP.sub("..TIME", str(path))): text.split(" ")[0]
+            if path.is_relative_to(state) or path.suffix == ".img"
+            else _STAMP.sub("..TIME", text)
             for path, text in files.items()
             if not path.is_relative_to(state / "holds")  # named at random
         }
@@ -188,6 +196,40 @@ def _disk_pod(stage: Stage) -> None:
     stage.apply("web", claim_of("data", "disk"))
 
 
+def _offer_objects(stage: Stage, **data: str) -> None:
+    stage.put_file(
+        "objects.yaml",
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}, "stringData": data},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": data},
+    )
+
+
+def _old_objects(stage: Stage) -> None:
+    _offer_objects(stage, same="1", changed="2", gone="3")
+
+
+def _new_objects(stage: Stage) -> None:
+    _offer_objects(stage, same="1", changed="4", new="5")
+
+
+def _object_pod(stage: Stage) -> None:
+    stage.apply("web", SECRET, CONFIG, securityContext={"fsGroup": 99})
+
+
+def _mounted_objects(stage: Stage) -> None:
+    _old_objects(stage)
+    _object_pod(stage)
+
+
+def _meddled(stage: Stage) -> None:
+    _mounted_objects(stage)
+    top = stage.host.paths.volume("uid-web", ConfigMapVolume.name, "config")
+    stamp = stage.host.files.read_link(top / "..data")
+    assert stamp is not None
+    stage.site.put(top / stamp / "changed", b"meddled with")
+    stage.host.files.remove_file(top / "same")
+
+
 def _mounted_disk(stage: Stage) -> None:
     _offer_disk(stage)
     _disk_pod(stage)
@@ -241,6 +283,7 @@ MOUNTS = (
     Story("a hostPath file is made", lambda stage: stage.apply("web", stage.host_path("FileOrCreate"))),
     Story("a Pod is accepted that wants nothing", lambda stage: stage.apply("web")),
     Story("a loop disk is mounted", _disk_pod, _offer_disk),
+    Story("a Secret and a ConfigMap are mounted", _object_pod, _old_objects),
 )
 CHANGES = (
     Story(
@@ -251,6 +294,7 @@ CHANGES = (
     Story("a vanished mount is made again", lambda stage: stage.node.mounts_changed(), _vanished),
     Story("a mount that turned read-only is repaired", lambda stage: stage.node.mounts_changed(), _turned_read_only),
     Story("a Pod that somebody holds is deleted", _hold, _kept_pod),
+    Story("a Secret and a ConfigMap change", _new_objects, _mounted_objects),
 )
 UNMOUNTS = (
     Story("a disk emptyDir is unmounted", lambda stage: stage.node.delete("uid-web"), _disk_with_files),
@@ -263,12 +307,14 @@ UNMOUNTS = (
     Story("a whole Pod is torn down", lambda stage: stage.node.delete("uid-web"), _with_everything),
     Story("a Pod is replaced by one with another UID", _replace, _with_everything),
     Story("a UID is used again with other volumes", _reused_uid, _memory_with_files),
+    Story("a Secret and a ConfigMap are unmounted", lambda stage: stage.node.delete("uid-web"), _mounted_objects),
     Story("a loop disk is unmounted", lambda stage: stage.node.delete("uid-web"), _mounted_disk),
 )
 STARTS = (
     Story("a daemon starts with everything mounted", Stage.restart, _kept_pod, starts=True),
     Story("a daemon starts after a reboot", Stage.restart, _rebooted, starts=True),
     Story("a daemon starts when a Pod has left", Stage.restart, _left, starts=True),
+    Story("a daemon starts when a ConfigMap was meddled with", Stage.restart, _meddled, starts=True),
     Story("a daemon starts and finds orphans", Stage.restart, _orphaned, starts=True),
 )
 MEANT_TO_FAIL_SOFTLY = frozenset({"an emptyDir is given to a group"})

@@ -28,6 +28,9 @@ from volmgr.plugin import (
     Mounted,
     Objects,
     OperationError,
+    Payload,
+    PayloadFile,
+    PayloadVolume,
     Reconstructed,
     TransientError,
     UncertainError,
@@ -389,6 +392,24 @@ class GrowsUnmounted(LoopDisk):
         return super().expand(request, host)
 
 
+class Written(PayloadVolume[ScratchSource]):
+    """One file that says the volume's size; keeps every promise."""
+
+    name = "example.com/written"
+    handles = (Handles("written", source=ScratchSource),)
+
+    def _payload(self, request: Mount[ScratchSource], host: Host) -> Payload:
+        del host
+        return {"size": PayloadFile(data=request.spec.source.size.encode(), mode=0o600)}
+
+
+class WritesOnce(Written):
+    def mount(self, request: Mount[ScratchSource], host: Host) -> Mounted:
+        if host.empty_dirs.is_ready(request.pod.uid, request.spec.name, wrapped=True):
+            return Mounted()
+        return super().mount(request, host)
+
+
 BROKEN: dict[str, type[VolumePlugin[Any]]] = {
     "the_name_is_qualified_and_the_same_for_every_object": OtherNameEachTime,
     "operations_give_values_of_their_own_type": ForgetsToReturn,
@@ -416,6 +437,7 @@ BROKEN: dict[str, type[VolumePlugin[Any]]] = {
     "what_a_reboot_took_is_made_again": TrustsItsMarker,
     "a_volume_is_rebuilt_from_its_directory": CannotRebuild,
     "the_group_of_the_pod_gets_the_volume_where_the_type_says_that_it_does_it": ForgetsTheGroup,
+    "files_that_are_made_from_objects_are_put_right_by_the_next_mount": WritesOnce,
     "usage_is_measured_sanely": MeasuresNonsense,
     "attaching_again_gives_the_same_device": AttachesAnewEachTime,
     "device_operations_give_values_of_their_own_type": ForgetsToReturnADevice,
@@ -453,7 +475,7 @@ def fake_machine() -> tuple[Host, Path]:
     return host, top
 
 
-@pytest.mark.parametrize("plugin", [Honest, LoopDisk])
+@pytest.mark.parametrize("plugin", [Honest, LoopDisk, Written])
 @pytest.mark.parametrize("promise", PROMISES)
 def test_a_type_that_keeps_its_promises_passes(promise: str, plugin: type[VolumePlugin[Any]]) -> None:
     keeps(plugin, promise)

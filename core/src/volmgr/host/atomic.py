@@ -61,7 +61,8 @@ class AtomicWriter:
 
         Content, modes and owners count. `before_publish` is called with the new files' directory before anybody sees
         them; if it fails, the old ones stay. Raises SpecError for a path that may not be, OperationError for what is
-        in the way of a link (a user's files stay) or a refusal of the file system.
+        in the way of a link (a user's files stay) or a refusal of the file system, BusyError for old files that
+        something is mounted in: the new ones are there, and the next write tries again.
         """
         payload = checked(payload)
         tops = {path.partition("/")[0] for path in payload}
@@ -94,9 +95,12 @@ class AtomicWriter:
 
     def _take_back(self, directory: Path, stamp: str) -> None:
         """Leave nothing of files that nobody sees."""
-        if self._files.read_link(directory / DATA) != stamp:
-            self._remove(directory / _DATA_TMP)
-            self._remove(directory / stamp)
+        try:
+            if self._files.read_link(directory / DATA) != stamp:
+                self._files.remove_tree(directory / _DATA_TMP)
+                self._files.remove_tree(directory / stamp)
+        except (OperationError, TransientError) as error:
+            log.warning("new files that nobody sees stay until the volume is written again: %s", error)
 
     def _replace_link(self, path: Path, target: str) -> None:
         """Make or replace a link at once; what a crash leaves of it is of the scheme."""
@@ -119,16 +123,9 @@ class AtomicWriter:
                 self._files.remove_file(directory / name)
         for name, target in listing.items():
             if name != published and target is None and _STAMP.fullmatch(name):
-                self._remove(directory / name)
+                self._files.remove_tree(directory / name)
         if published == listing.get(DATA) and _DATA_TMP in listing:
-            self._remove(directory / _DATA_TMP)
-
-    def _remove(self, path: Path) -> None:
-        """Remove what nobody is to see; what is in use stays for the next write."""
-        try:
-            self._files.remove_tree(path)
-        except (OperationError, TransientError) as error:
-            log.warning("older files of a volume stay until it is written again: %s", error)
+            self._files.remove_tree(directory / _DATA_TMP)
 
 
 def checked(payload: Payload) -> dict[str, PayloadFile]:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from volmgr.errors import BusyError, OperationError, TransientError, UncertainError, VolmgrError
+from volmgr.host.atomic import DATA
 from volmgr.host.interface import Host
 from volmgr.model.names import is_qualified
 from volmgr.plugin import (
@@ -26,6 +27,7 @@ from volmgr.plugin import (
     Measurable,
     Measured,
     Mounted,
+    PayloadVolume,
     Reconstructed,
     Unmounted,
     VolumePlugin,
@@ -330,6 +332,24 @@ def test_the_group_of_the_pod_gets_the_volume_where_the_type_says_that_it_does_i
     info = stage.host.files.info(path)
     assert info is not None
     assert info.gid == GROUP
+
+
+def test_files_that_are_made_from_objects_are_put_right_by_the_next_mount(subject: Subject) -> None:
+    """Prevents: a ready marker that is believed more than the files: what a container did to them stays for ever."""
+    stage = subject.stage()
+    if not isinstance(stage.volume.plugin, PayloadVolume):
+        return
+    files = stage.host.files
+    path = stage.path(stage.volume.mount(stage.host, fs_group=GROUP))
+    wanted = stage.state()
+    for name, link in files.links(path).items():
+        if name == DATA and link is not None:
+            files.write(path / link / "meddled", b"with")
+        elif link is not None:
+            files.remove_file(path / name)
+    assert stage.state() != wanted
+    stage.volume.mount(stage.host, fs_group=GROUP)
+    assert stage.state() == wanted
 
 
 def test_usage_is_measured_sanely(subject: Subject) -> None:
