@@ -37,7 +37,7 @@ from volmgr.model.objects import (
     ServiceAccount,
     StorageClass,
 )
-from volmgr.model.payload import KeyToPath, Payload, PayloadFile, files_of, mode_of
+from volmgr.model.payload import MISSING_CONFIG_KEY, KeyToPath, Payload, PayloadFile, files_of, keys_of, mode_of
 from volmgr.model.pod import Container, FieldRef, Pod, PodSpec, ResourceFieldRef, ResourceRequirements, VolumeMount
 from volmgr.model.quantity import Quantity
 from volmgr.model.selectors import matches_labels
@@ -83,6 +83,7 @@ from volmgr.volume_plugin import (
 __all__ = [
     "API_VERSION",
     "DEFAULT_TYPE",
+    "MISSING_CONFIG_KEY",
     "Applies",
     "Attach",
     "Attachable",
@@ -171,6 +172,7 @@ __all__ = [
     "downward_files",
     "files_of",
     "hookimpl",
+    "keys_of",
     "matches_labels",
     "mode_of",
 ]

@@ -302,7 +302,7 @@ def _revision(
 def _own_revision(pod: Pod, node: Node | None) -> str:
     """Give what changes with whatever files may show of a Pod: its metadata, and what it may use of the node."""
     asked = {container.name: container.resources for container in pod.all_containers()}
-    shown = (pod.spec.resources, asked, node.allocatable if node else {})
+    shown = (pod.spec.resources, asked, node.allocatable if node else None)
     meta = pod.metadata
     texts = {"labels": dict(meta.labels), "annotations": dict(meta.annotations), "resources": repr(shown)}
     return source_revision("Pod", texts)

@@ -121,7 +121,7 @@ def test_everything_that_is_wrong_is_named_in_one_message_and_nothing_is_left() 
         wanted.mount(host)
     for part in (
         "sources[0]: references non-existent secret key: absent",
-        "sources[1]: references non-existent config key: gone",
+        "sources[1]: configmap references non-existent config key: gone",
         "sources[2]: z: exactly one of fieldRef and resourceFieldRef",
         "sources[3]: pod default/web asks for a service account token, and nobody issues any here; set token_issuer",
     ):

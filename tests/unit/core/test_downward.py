@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from volmgr.errors import SpecError
-from volmgr.model.downward import allocatable, file_field, quoted, resource_field, variable_field
+from volmgr.model.downward import allocatable, file_field, formatted, quoted, resource_field, variable_field
 from volmgr.model.meta import ObjectMeta
 from volmgr.model.objects import Node
 from volmgr.model.pod import Container, FieldRef, Pod, PodSpec, ResourceFieldRef, ResourceRequirements
@@ -155,3 +159,15 @@ def test_an_init_container_may_be_named_and_a_variable_means_its_own() -> None:
 def test_a_resource_that_cannot_be_shown_says_what_can(ref: ResourceFieldRef, problem: str) -> None:
     with pytest.raises(SpecError, match=problem):
         resource_field(ref, pod_of(), MACHINE)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_a_quoted_text_is_one_printable_line_that_says_all_of_it(text: str) -> None:
+    assert quoted(text).isprintable()
+    assert ast.literal_eval(quoted(text)) == text  # Python reads these escapes as Go does
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True), st.text(max_size=20)))
+def test_a_map_has_one_line_for_each_entry_sorted(entries: dict[str, str]) -> None:
+    lines = formatted(entries).split("\n") if entries else []
+    assert [line.partition("=")[0] for line in lines] == sorted(entries)

@@ -11,8 +11,8 @@ from volmgr.actual import ActualVolume, Cause, PodMount, settle
 from volmgr.desired import DesiredVolume
 from volmgr.model.meta import ObjectRef
 from volmgr.model.pod import PodVolume
-from volmgr.model.volume import Attachable, Facets, Presence
-from volmgr.next_step import RWOP, Readiness, blocked, next_step, plan
+from volmgr.model.volume import RWOP, Attachable, Facets, Presence
+from volmgr.next_step import Readiness, blocked, next_step, plan
 from volmgr.operations import Ending, Verb
 
 NO, UNCERTAIN, YES = Presence.NO, Presence.UNCERTAIN, Presence.YES
@@ -132,6 +132,15 @@ def test_a_changed_revision_is_mounted_again_only_where_the_type_says_so(remount
     assert due(desired, has(old, attached=NO, device=NO, facets=LOCAL)) == (["mount u1"] if remount else [])
     new = replace(old, revision="2")
     assert due(desired, has(new, attached=NO, device=NO, facets=LOCAL)) == []
+
+
+@pytest.mark.parametrize(("unseen", "look"), [(True, True), (True, False), (False, True)])
+def test_what_was_found_mounted_is_looked_into_once_the_time_for_that_has_come(unseen: bool, look: bool) -> None:
+    found = has(replace(mounted("u1"), revision="2", unseen=unseen), attached=NO, device=NO, facets=LOCAL)
+    desired = want(wish("u1", revision="2"), facets=Facets(remount=True))
+    operations = next_step(desired, found, replace(READY, look=look))
+    wanted = ["its files have not been looked at since the start"] if unseen and look else []
+    assert [operation.reason for operation in operations] == wanted
 
 
 def test_a_mount_that_is_due_again_says_so() -> None:

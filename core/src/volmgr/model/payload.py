@@ -9,11 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from volmgr.errors import SpecError
+from volmgr.model.objects import ConfigMap
 
 DEFAULT_MODE = 0o644
 """The mode of files of which nobody says one; an API server writes it into every volume, a manifest need not."""
 GROUP_BITS = 0o440
 """What the Pod's group, and the owner, may do with a file once the volume is given to a group."""
+MISSING_CONFIG_KEY = "configmap references non-existent config key: {}"
+"""What kubelet says of a key that a ConfigMap lacks."""
 _MOST_MODE = 0o777
 
 
@@ -52,6 +55,17 @@ def mode_of(mode: int | None, default: int | None = None, where: str = "defaultM
             f"{where}: {chosen} is no file mode, which is 0 to 0777; YAML reads 0644 as octal, JSON wants 420"
         )
     return chosen
+
+
+def keys_of(found: ConfigMap) -> dict[str, bytes]:
+    """Give the content of each key of a ConfigMap; raises SpecError for one that is there twice."""
+    twice = sorted(found.data.keys() & found.binary_data.keys())
+    if twice:
+        raise SpecError(
+            f"ConfigMap {found.metadata.namespace}/{found.metadata.name}: key {twice[0]} is in data and in binaryData;"
+            " keep one of them"
+        )
+    return {**{key: text.encode() for key, text in found.data.items()}, **found.binary_data}
 
 
 def files_of(

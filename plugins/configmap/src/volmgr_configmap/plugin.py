@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from volmgr.plugin import (
+    MISSING_CONFIG_KEY,
     ConfigMap,
     Handles,
     Host,
@@ -23,9 +24,8 @@ from volmgr.plugin import (
     VolumeSpec,
     Where,
     files_of,
+    keys_of,
 )
-
-_MISSING_KEY = "configmap references non-existent config key: {}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,23 +62,13 @@ class ConfigMapVolume(PayloadVolume[ConfigMapSource]):
                 return {}
             raise TransientError(f"volume {request.spec.name} needs {ref}, which is missing", waits_for=str(ref))
         return files_of(
-            _bytes_of(found),
+            keys_of(found),
             source.items,
             default_mode=source.default_mode,
             optional=source.optional,
-            missing=_MISSING_KEY,
+            missing=MISSING_CONFIG_KEY,
         )
 
 
 def _ref(spec: VolumeSpec[ConfigMapSource], pod: Pod) -> ObjectRef:
     return ObjectRef("ConfigMap", pod.metadata.namespace, spec.source.name)
-
-
-def _bytes_of(found: ConfigMap) -> dict[str, bytes]:
-    twice = sorted(found.data.keys() & found.binary_data.keys())
-    if twice:
-        raise SpecError(
-            f"ConfigMap {found.metadata.namespace}/{found.metadata.name}: key {twice[0]} is in data and in binaryData;"
-            " keep one of them"
-        )
-    return {**{key: text.encode() for key, text in found.data.items()}, **found.binary_data}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from volmgr.plugin import (
+    MISSING_CONFIG_KEY,
     ConfigMap,
     Host,
     Mount,
@@ -29,6 +30,7 @@ from volmgr.plugin import (
     capacity,
     downward_files,
     files_of,
+    keys_of,
     mode_of,
 )
 from volmgr_projected import bundles
@@ -160,8 +162,7 @@ class Projection:
         found = self._object(ConfigMap, given)
         if found is None:
             return {}
-        texts = {key: text.encode() for key, text in found.data.items()}
-        return self._chosen({**texts, **found.binary_data}, given, "references non-existent config key: {}")
+        return self._chosen(keys_of(found), given, MISSING_CONFIG_KEY)
 
     def _object(self, kind: type[T], given: ObjectProjection) -> T | None:
         ref = ObjectRef(kind.__name__, self.request.pod.metadata.namespace, given.name)
