@@ -8,7 +8,7 @@ import pytest
 
 from tests.flow.core.probes import claim_of, storage
 from volmgr.errors import OperationError, SpecError
-from volmgr.report.mounts import MountReport, MountsReport
+from volmgr.report.mounts import MountReport, MountsReport, count_behind
 from volmgr.report.why import why_lines
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed, When
 from volmgr.testing.loopdisk import LoopDisk
@@ -219,6 +219,7 @@ def test_a_changed_config_map_is_bound_anew_by_the_next_preparation_and_not_befo
     assert host.content(place) == b"one"
     behind = "subPath main/0 (container/volumeMount) shows an older version of volume settings"
     assert any(behind in line for line in why_lines(node.world, "web"))
+    assert count_behind(node.world) == 1
     node.start()  # killed: it is known after a restart, too
     node.sources_ready()
     assert any(behind in line for line in why_lines(node.world, "web"))
@@ -251,6 +252,18 @@ def test_a_change_that_is_under_way_is_waited_for(node: TestNode, host: FakeHost
     node.mounts("web")
 
     assert host.content(subpath(node, "settings", 0)) == b"two"
+
+
+def test_a_container_can_be_started_again_although_its_config_map_was_deleted(node: TestNode, host: FakeHost) -> None:
+    pod = web(at("settings", "/etc/k", subPath="k"), volumes=(SETTINGS,))
+    node.put_file("settings.yaml", config(k="one"))
+    node.put_file("web.yaml", pod)
+    node.mounts("web")
+
+    node.remove_file("settings.yaml")
+
+    assert node.mounts("web").problems == ()
+    assert host.content(subpath(node, "settings", 0)) == b"one"
 
 
 def test_a_sub_path_expression_gives_the_same_again_after_a_restart(node: TestNode, host: FakeHost) -> None:

@@ -38,8 +38,8 @@ def config(**data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": data}
 
 
-SCRATCH = {"name": "v", "emptyDir": {}}
-SETTINGS = {"name": "c", "configMap": {"name": "settings"}}
+SCRATCH: dict[str, Any] = {"name": "v", "emptyDir": {}}
+SETTINGS: dict[str, Any] = {"name": "c", "configMap": {"name": "settings"}}
 
 
 def subpath(node: LiveNode, index: int, volume: str = "v", name: str = "web") -> Path:
@@ -51,7 +51,7 @@ def subpath_mounts(node: LiveNode) -> dict[str, str]:
 
 
 def test_what_a_runtime_is_told_is_bound_and_goes_with_the_pod(node: LiveNode) -> None:
-    mounts = [
+    mounts: list[dict[str, Any]] = [
         {"name": "v", "mountPath": "/data", "subPath": "a/b"},
         {"name": "v", "mountPath": "/all", "readOnly": True},
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from volmgr.model.volume import Presence
 from volmgr.report.gauge import Gauge
 from volmgr.report.labels import label_gauges
+from volmgr.report.mounts import count_behind
 from volmgr.report.waiting import is_mounted
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def metrics(world: World) -> tuple[Gauge, ...]:
         ),
         Gauge("volmgr_operations_quarantined", "Operations past their deadline.", (), _one(hanging)),
         Gauge("volmgr_orphans", "Things kept on disk without a Pod.", (), _one(len(world.orphans))),
+        Gauge("volmgr_subpaths_behind", "SubPaths that show an older version.", (), _one(count_behind(world))),
         Gauge("volmgr_manifests_refused", "Files with an error in them.", (), _one(len(world.complaints))),
         Gauge("volmgr_volume_types", "Installed volume types.", (), _one(len(world.plugins.types))),
         Gauge("volmgr_packages_broken", "Installed packages that cannot be used.", (), _one(len(world.plugins.broken))),

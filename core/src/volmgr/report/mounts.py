@@ -243,9 +243,9 @@ class _Planning:
         return f"volume {name} is not mounted{': ' if error else ''}{error}; volmgr why {self._pod.key} says more"
 
     def _is_to_change(self, volume: DesiredVolume) -> bool:
-        """Say whether a volume's content is about to be replaced; not when that was tried and failed."""
+        """Say whether a volume's content is about to be replaced; not when that failed, or waits for an object."""
         uid = self._pod.uid
-        if mount_is_good(volume, self._world.actual.get(volume.name), uid):
+        if volume.mounts[uid].missing or mount_is_good(volume, self._world.actual.get(volume.name), uid):
             return False
         return self._world.admission.backoff(Operation(Verb.MOUNT, volume.name, uid)) is None
 
@@ -309,6 +309,12 @@ def supplemental_groups(pod: Pod, volumes: Iterable[DesiredVolume]) -> tuple[int
 def is_behind(mount: PodMount, key: str) -> bool:
     """Say whether a subPath was bound before the last change of its volume's content."""
     return key in mount.subpaths and mount.subpaths[key] != mount.revision
+
+
+def count_behind(world: World) -> int:
+    """Count the subPaths that show an older version of their volume."""
+    mounts = (mount for volume in world.actual for mount in volume.mounts.values())
+    return sum(is_behind(mount, key) for mount in mounts for key in mount.subpaths)
 
 
 def behind_lines(world: World, entry: PodEntry) -> tuple[str, ...]:
