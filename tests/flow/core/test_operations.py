@@ -455,3 +455,27 @@ def test_an_uncertain_failure_keeps_its_back_off_and_a_clean_one_its_uncertainty
     assert node.now == start + 1.5
     assert seen == [(1, Presence.UNCERTAIN), (2, Presence.UNCERTAIN), (2, Presence.UNCERTAIN)]
     assert (disk_script.count("mount_device"), volume.device) == (3, Presence.NO)
+
+
+class _Far(Plain):
+    """A type whose mounts may take an hour."""
+
+    mount_deadline = 3600.0
+
+
+def test_a_type_may_allow_its_mounts_more_time_and_no_other_operation(host: FakeHost, plain_script: Script) -> None:
+    node = TestNode(host, plugins_of(_Far(plain_script)))
+    node.sources_ready()
+    node.registry.apply(node_item(node, pod("web", plain("data"), uid="u1")))
+    node.reconciler.step()
+    overdue(node)
+    (state,) = node.world.running.values()
+    assert not state.quarantined
+    node.settle()
+    node.registry.delete("u1")
+    node.reconciler.step()
+    assert running(node) == ["unmount u1"]
+    overdue(node)
+    (state,) = node.world.running.values()
+    assert state.quarantined
+    node.settle()

@@ -59,7 +59,7 @@ class Image(VolumePlugin[ImageSource]):
 
     def facets(self, spec: VolumeSpec[ImageSource], objects: Objects) -> Facets:
         del spec, objects
-        return Facets(fs_group=Applies.NOBODY, directory=False)
+        return Facets(fs_group=Applies.NOBODY, directory=False, read_only=True, relabel=False)
 
     def references(self, spec: VolumeSpec[ImageSource], pod: Pod) -> tuple[Reference, ...]:
         del spec
