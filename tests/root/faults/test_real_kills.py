@@ -1,5 +1,6 @@
 """A real volmgrd is killed by SIGKILL at any moment, again and again: it converges, and no user's file is lost."""
 
+import json
 import os
 import random
 import socket
@@ -22,6 +23,7 @@ KILLS = 10
 NAMES = tuple(f"pod-{number}" for number in range(6))
 LONGEST = 0.7
 """Seconds; a start takes about half of it, so that kills hit starts as well as operations."""
+SIZE = 100_000
 
 
 def start(node: LiveNode) -> None:
@@ -83,3 +85,39 @@ def test_a_daemon_that_is_killed_at_any_moment_converges_and_loses_no_file(seed:
         assert {path.name for path in (node.root / "volmgr" / "mounts").iterdir()} == there
         assert {path.stem for path in (node.root / "volmgr" / "pods").iterdir()} == there
         assert [path.read_text() for path in kept] == ["of a user"] * 2
+
+
+def test_a_daemon_that_is_killed_while_it_writes_shows_old_or_new_files_and_leaves_no_others(tmp_path: Path) -> None:
+    chosen = random.Random(3)
+    with LiveNode(Path(sys.executable), tmp_path) as node:
+
+        def change(version: int) -> None:
+            text = chr(ord("a") + version) * SIZE
+            document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"key": text}}
+            (node.manifests / ".draft").write_text(json.dumps(document))
+            (node.manifests / ".draft").rename(node.manifests / "c.json")
+
+        change(0)
+        for name in NAMES:
+            node.put(name, {"configMap": {"name": "c"}})
+            node.tell("wait", name, "--for", "mounted")
+        shown = [node.volume(name, "kubernetes.io/configmap") / "key" for name in NAMES]
+        for version in range(1, KILLS // 2):
+            timer = threading.Timer(chosen.uniform(0, 0.03), node.kill)
+            timer.start()
+            change(version)
+            timer.join()
+            for path in shown:
+                text = path.read_text()
+                assert text == text[0] * SIZE
+            node.start()
+            node.tell("wait", NAMES[-1], "--for", "mounted")
+        node.kill()
+        change(KILLS)
+        node.start()
+        for name in NAMES:
+            node.tell("wait", name, "--for", "mounted")
+        assert {path.read_text()[0] for path in shown} == {chr(ord("a") + KILLS)}
+        for path in shown:
+            stamp = os.readlink(path.parent / "..data")
+            assert sorted(os.listdir(path.parent)) == [stamp, "..data", "key"]
