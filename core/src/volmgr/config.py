@@ -96,6 +96,8 @@ class Config:
     gate SELinuxMount, on since 1.37."""
     bind_claims: bool = _switch("bind_claims", default=True)
     """Give PersistentVolumes to claims; off where a controller does."""
+    xfs_nouuid: bool = _switch("xfs_nouuid", default=True)
+    """Mount xfs with `nouuid`, which clones and snapshots need on the node of their origin."""
     controller_attach: bool = _switch("controller_attach", default=False)
     """A controller attaches volumes and says so in the node's status; kubelet's enableControllerAttachDetach."""
     token_issuer: TokenIssuer | None = field(default=None, metadata={"name": "token_issuer", "read": read_token_issuer})

@@ -22,6 +22,7 @@ from volmgr.desk import Outside
 from volmgr.errors import OperationError, VolmgrError
 from volmgr.holds import Holds
 from volmgr.host import processor
+from volmgr.host.filesystems import FileSystemSettings
 from volmgr.host.local import local_host
 from volmgr.host.tokens import LocalTokens
 from volmgr.host.watch import MountWatch
@@ -364,7 +365,7 @@ def _config(arguments: argparse.Namespace) -> Config:
 
 def _settings(arguments: argparse.Namespace, plugins: Plugins, config: Config) -> tuple[object, ...]:
     try:
-        return read_settings(plugins, config.plugins)
+        return (FileSystemSettings(xfs_nouuid=config.xfs_nouuid), *read_settings(plugins, config.plugins))
     except SchemaError as error:
         raise refused(arguments.config, error.problems[0]) from None
 

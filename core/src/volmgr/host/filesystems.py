@@ -7,7 +7,7 @@ Composed of the host's services, so it works on each kind of host. Source: `beha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ class DeviceMount:
     owner: str
     fstype: str = DEFAULT_TYPE
     options: Sequence[str] = ()
-    sensitive: Sequence[str] = ()
+    sensitive: Sequence[str] = field(default=(), repr=False)
     read_only: bool = False
     size: int = 0
     deadline: float = FORMAT_DEADLINE
@@ -79,8 +79,10 @@ class FileSystems:
             self._formatting.check(wanted.device, wanted.fstype, wanted.owner, content)
             self._format(wanted)
         elif not wanted.read_only and self._host.block.is_free(wanted.device):
+            has = ext_size(self._host, wanted.device) if content.fstype in EXT else 0
+            self._refuse_shrunk(wanted, has)
             self._check(wanted)
-            self._grow_unmounted(wanted, content.fstype)
+            self._grow_unmounted(wanted, has)
         self._mount_found(wanted, content.fstype or wanted.fstype)
 
     def unmount(self, target: Path) -> None:
@@ -157,6 +159,15 @@ class FileSystems:
         self._host.mounts.unmount(wanted.target)
         return True
 
+    def _refuse_shrunk(self, wanted: DeviceMount, has: int) -> None:
+        """Refuse a device that is smaller than its file system, before fsck takes that for an error to correct."""
+        size = self._host.block.size(wanted.device)
+        if has > size:
+            raise OperationError(
+                f"cannot mount {wanted.device} for {wanted.owner}: its file system has {has} bytes and the device only"
+                f" {size}: it shrank, or is another one; nothing on it was touched"
+            )
+
     def _check(self, wanted: DeviceMount) -> None:
         """Let fsck correct what it safely can; refuse what it cannot."""
         if self._host.commands.find("fsck") is None:
@@ -172,16 +183,14 @@ class FileSystems:
         if result.exit_code == _CORRECTED:
             wanted.progress(f"fsck corrected errors on {wanted.device}")
 
-    def _grow_unmounted(self, wanted: DeviceMount, fstype: str) -> None:
-        """Grow ext before it is mounted, which needs no privilege; not beyond what the volume asks for by much."""
-        if fstype not in EXT or not wanted.size:
-            return
+    def _grow_unmounted(self, wanted: DeviceMount, has: int) -> None:
+        """Grow ext before it is mounted, which needs no privilege, if the volume asks for more than it has."""
         device = wanted.device
-        has = ext_size(self._host, device)
         if not 0 < has < min(wanted.size, self._host.block.size(device)):
             return
         wanted.progress(f"growing the file system of {device}")
-        self._host.commands.run(("e2fsck", "-f", "-p", str(device)), deadline=wanted.deadline, accept=(0, _CORRECTED))
+        argv = ("e2fsck", "-f", "-p", str(device))
+        self._host.commands.run(argv, deadline=wanted.deadline, accept=(0, _CORRECTED))
         self._host.commands.run(("resize2fs", str(device)), deadline=wanted.deadline)
 
     def _mount_found(self, wanted: DeviceMount, fstype: str) -> None:
