@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -12,7 +13,7 @@ from volmgr import claims, limits
 from volmgr.errors import OperationError, SpecError
 from volmgr.model.meta import ObjectMeta, ObjectRef, OwnerReference
 from volmgr.model.objects import Node, Object, PersistentVolumeClaim
-from volmgr.model.pod import Container, Pod, PodSpec, PodVolume, ResourceRequirements
+from volmgr.model.pod import Container, Pod, PodSecurityContext, PodSpec, PodVolume, ResourceRequirements
 from volmgr.model.quantity import Quantity
 from volmgr.model.volume import ClaimRef, PersistentVolume, VolumeMode
 
@@ -99,6 +100,45 @@ def test_an_ephemeral_claim_of_its_pod_is_used() -> None:
     owner = OwnerReference(kind="Pod", name="web", uid="u1", controller=True)
     known = Known(pvc("web-scratch", owner_references=(owner,)), pv())
     assert claims.resolve(POD, EPHEMERAL, known).volume.metadata.name == "pv1"
+
+
+@pytest.mark.parametrize(
+    ("value", "groups", "extra"),
+    [("777", (), 777), ("777", (777,), None), ("777", (5,), 777), ("x", (), None), ("-7", (), None), ("", (), None)],
+)
+def test_a_volume_s_annotation_adds_a_group_that_the_pod_does_not_have(
+    value: str, groups: tuple[int, ...], extra: int | None
+) -> None:
+    security = PodSecurityContext(supplemental_groups=groups)
+    pod = Pod(metadata=ObjectMeta(name="web"), spec=PodSpec(security_context=security))
+    volume = PersistentVolume(metadata=ObjectMeta(name="pv1", annotations={"pv.beta.kubernetes.io/gid": value}))
+    assert claims.extra_group(pod, volume) == extra
+
+
+@pytest.mark.parametrize(
+    ("annotation", "given", "options"),
+    [
+        (None, ("vers=4", "sync", "sync"), ("sync", "vers=4")),
+        ("noatime, ro", ("sync",), ("noatime", "ro")),
+        ("", ("sync",), ()),
+        (None, (), ()),
+    ],
+)
+def test_mount_options_are_sorted_and_the_annotation_s_win(
+    annotation: str | None, given: tuple[str, ...], options: tuple[str, ...]
+) -> None:
+    annotations = {} if annotation is None else {"volume.beta.kubernetes.io/mount-options": annotation}
+    volume = PersistentVolume(metadata=ObjectMeta(name="pv1", annotations=annotations), mount_options=given)
+    assert claims.mount_options(volume) == options
+
+
+def test_a_claim_that_is_not_bound_says_what_it_waits_for() -> None:
+    ref, claim = pvc()
+    waiting = replace(claim, phase="Pending", message="no PersistentVolume fits it")
+    with pytest.raises(OperationError, match=r"^PVC default/c1: PVC is not bound: no PersistentVolume fits it$"):
+        claims.resolve(POD, CLAIM, Known((ref, waiting), pv()))
+    with pytest.raises(OperationError, match=r"^PVC default/c1: PVC is not bound: its phase is Lost$"):
+        claims.resolve(POD, CLAIM, Known((ref, replace(claim, phase="Lost")), pv()))
 
 
 def test_a_volume_s_mode_must_fit_its_use() -> None:

@@ -83,9 +83,10 @@ class Lens:
             since=rfc3339(entry.since),
             last_error=entry.errors[name],
         )
+        wanted = [each.name for each in self.world.desired.of_pod(uid) if name in each.mounts[uid].outer_names]
         for volume in self.world.actual.of_pod(uid):
             mount = volume.mounts[uid]
-            if mount.inline and mount.spec_name == name:
+            if volume.name in wanted or (mount.inline and mount.spec_name == name):
                 path = str(mount.path or "")
                 report = replace(report, plugin=volume.plugin, state=STATES[mount.state], path=path)
         return replace(report, message=describe(report))

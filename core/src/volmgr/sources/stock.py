@@ -105,7 +105,7 @@ class Stock:
         if claim is self.consumers.made(ref):
             origin = "made for its Pod"
         held = self.bindings.of_claim(ref)
-        if held is None:
+        if held is None or held.uid != claim.metadata.uid:
             told = replace(claim, phase="Pending", message=why)
             return ObjectChanged(told, revision, origin)
         lost = held.volume not in self.volumes
