@@ -203,3 +203,34 @@ def test_problems_join_their_paths() -> None:
     assert Problem("[0].x", "p").below("a.b").field == "a.b[0].x"
     assert Problem("", "p", "r").below("a").field == "a"
     assert str(Problem("a", "p", "r")) == "a: p; r"
+
+
+READ: list[object] = []
+
+
+def noted(value: object) -> int:
+    READ.append(value)
+    return even(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    below: "Chain | None" = None
+    link: int = field(default=0, metadata={"read": noted})
+
+
+def test_a_mistake_below_many_levels_is_read_once() -> None:
+    document: dict[str, object] = {"link": 1}
+    for _ in range(20):
+        document = {"below": document, "link": 2}
+    READ.clear()
+    with pytest.raises(SchemaError) as caught:
+        load(Chain, document)
+    assert [problem.field for problem in caught.value.problems] == ["below." * 20 + "link"]
+    assert READ.count(1) == 1
+
+
+def test_every_mistake_of_a_mapping_is_named_beside_what_is_missing_and_unknown() -> None:
+    with pytest.raises(SchemaError) as caught:
+        load(Leaf, {"readOnly": "yes", "at": "1", "sumeName": "x"})
+    assert {problem.field for problem in caught.value.problems} == {"readOnly", "at", "someName", "sumeName"}

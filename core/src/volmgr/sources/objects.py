@@ -35,9 +35,9 @@ class Objects:
     def recall(self, offer: ObjectOffer) -> None:
         """Take an object back from its record, and tell of it."""
         ref = ref_of(offer.item)
-        self._retained.add(ref)
         self._put(ref, offer)
         self.decide(ref)
+        self._retained.add(ref)  # not before: what was just read need not be written
 
     def places(self) -> KeysView[Place]:
         """Give every place that offers objects."""
