@@ -14,10 +14,14 @@ from tests.flow.server.engines import FakeEngine, serving
 from tests.unit.report.worlds import add_pod, fail, make_pod, mounted, run
 from volmgr.cli.app import cli
 from volmgr.cli.client import Client
+from volmgr.model.meta import ObjectMeta
+from volmgr.model.objects import PersistentVolumeClaim, ref_of
+from volmgr.model.quantity import Quantity
+from volmgr.model.volume import ClaimRef, PersistentVolume
 from volmgr.operations import Verb
 from volmgr.plugins import Broken
 from volmgr.report.events import Severity
-from volmgr.report.world import Orphan
+from volmgr.report.world import ObjectEntry, Orphan
 from volmgr.volume_type import Origin
 
 
@@ -282,3 +286,50 @@ def test_the_doctor_looks_at_the_node_without_a_daemon(tmp_path: Path) -> None:
 def test_json_is_what_the_api_answers(client: Client, name: str) -> None:
     target = {"status": "pods"}.get(name, name)
     assert json.loads(volmgr(client, name, "-o", "json").output) == json.loads(client.get(f"/v1/{target}"))
+
+
+def test_claims_are_two_tables_and_say_that_nothing_is_deleted(client: Client, engine: FakeEngine) -> None:
+    assert volmgr(client, "claims").output == "no claims, and no PersistentVolumes\n"
+    owner = ClaimRef(namespace="default", name="c", uid="u1")
+    pv = PersistentVolume(
+        metadata=ObjectMeta(name="v"),
+        type="hostPath",
+        capacity={"storage": Quantity.parse("2Gi")},
+        access_modes=("ReadWriteOnce", "ReadWriteOncePod"),
+        claim_ref=owner,
+        reclaim_policy="Delete",
+        phase="Bound",
+    )
+    claim = PersistentVolumeClaim(
+        metadata=ObjectMeta(name="c", uid="u1"),
+        volume_name="v",
+        requests={"storage": Quantity.parse("1Gi")},
+        access_modes=("ReadWriteOnce",),
+        storage_class_name="gold",
+        phase="Bound",
+    )
+    waiting = PersistentVolumeClaim(metadata=ObjectMeta(name="d"), phase="Pending", message="no volume fits it")
+    for item in (pv, claim, waiting):
+        engine.world.objects[ref_of(item)] = ObjectEntry(item=item, revision="1", origin="a.yaml")
+    lines = volmgr(client, "claims").output.splitlines()
+    assert [line.split() for line in lines[:3]] == [
+        ["CLAIM", "PHASE", "VOLUME", "REQUESTED", "MODES", "MODE", "CLASS", "REASON"],
+        ["default/c", "Bound", "v", "1Gi", "RWO", "Filesystem", "gold"],
+        ["default/d", "Pending", "Filesystem", "no", "volume", "fits", "it"],
+    ]
+    assert [line.split() for line in lines[3:5]] == [
+        ["VOLUME", "PHASE", "CLAIM", "RECLAIM", "CAPACITY", "MODES", "MODE", "CLASS", "TYPE", "REASON"],
+        ["pv/v", "Bound", "default/c", "Delete", "2Gi", "RWO,RWOP", "Filesystem", "hostPath"],
+    ]
+    assert lines[5].endswith("a reclaim policy of Delete does as Retain does")
+    found = json.loads(volmgr(client, "-o", "json", "claims").output)
+    assert (found["claims"][0]["origin"], found["volumes"][0]["claim_uid"]) == ("a.yaml", "u1")
+
+
+def test_release_takes_a_volume_by_name(client: Client, engine: FakeEngine) -> None:
+    assert volmgr(client, "release", "pv/v").output == "PersistentVolume v is free\n"
+    assert json.loads(volmgr(client, "release", "v", "-o", "json").output) == {"message": "PersistentVolume v is free"}
+    assert engine.asked == ["release v", "release v"]
+    unknown = volmgr(client, "release", "pv/unknown")
+    assert (unknown.exit_code, "no PersistentVolume unknown is known" in unknown.output) == (1, True)
+    assert volmgr(client, "release", "pv/a/b").exit_code == 2

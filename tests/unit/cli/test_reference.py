@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.report.worlds import empty_world
 from volmgr.cli.app import COMMANDS, cli
-from volmgr.report import doctor, installed, mounts, orphans, plan, pods, volumes, why
+from volmgr.report import claims, doctor, installed, mounts, orphans, plan, pods, volumes, why
 from volmgr.report.metrics import metrics
 from volmgr.server import endpoints, messages, routes, stream
 from volmgr.server.engine import Action, ApplyResult
@@ -23,6 +23,10 @@ SHAPES = {
     "HoldReport": pods.HoldReport,
     "VolumeReport": volumes.VolumeReport,
     "WhyReport": why.WhyReport,
+    "UnboundClaim": claims.UnboundClaim,
+    "Refused": claims.Refused,
+    "ClaimReport": claims.ClaimReport,
+    "PersistentVolumeReport": claims.PersistentVolumeReport,
     "ApplyResult": ApplyResult,
     "HoldMade": endpoints.HoldMade,
     "MountsReport": mounts.MountsReport,
