@@ -141,7 +141,10 @@ def test_no_secret_is_in_records_journal_log_events_answers_or_command_lines(nod
     follow(node, lambda event: event["reason"] == "FailedMount")
     offer(node, "bad", {**bad, "metadata": {"name": "bad"}})
     follow(node, lambda event: "bad.json" in json.dumps(event))
-    told = [node.run(*command).stdout for command in COMMANDS]
+    client = Client(str(node.socket))
+    told = [client.get(target).decode() for target in ANSWERS]
+    client.close()
+    told += [node.run(*command).stdout for command in COMMANDS]
     told += [path.read_text(errors="replace") for path in sorted(node.root.rglob("*")) if is_record(node, path)]
     told += [Path(f"/proc/{node.daemon.pid}/{name}").read_text() for name in ("cmdline", "environ")]
     told.append((node.top / "log").read_text())
@@ -149,14 +152,20 @@ def test_no_secret_is_in_records_journal_log_events_answers_or_command_lines(nod
     assert not [text for text in told if HIDDEN in text or MORE_HIDDEN in text]
 
 
-COMMANDS = (
-    ("status", "-o", "json"),
-    ("why", "web", "-o", "json"),
-    ("why", "wrong"),
-    ("events", "-o", "json"),
-    ("plan",),
-    ("orphans",),
-    ("doctor",),
+COMMANDS = (("status",), ("why", "web"), ("why", "wrong"), ("events",), ("mounts", "web"))
+ANSWERS = (
+    "/metrics",
+    "/readyz",
+    "/v1/pods",
+    "/v1/pods/web",
+    "/v1/pods/web/why",
+    "/v1/pods/wrong/why",
+    "/v1/claims",
+    "/v1/plan",
+    "/v1/plugins",
+    "/v1/orphans",
+    "/v1/doctor",
+    "/v1/events",
 )
 
 

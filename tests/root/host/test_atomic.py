@@ -125,7 +125,7 @@ def test_modes_and_owners_are_exact_whatever_the_umask_is(host: Host, target: Pa
     assert stat.S_IMODE((target / "..data/").stat().st_mode) == 0o755
 
 
-@pytest.mark.parametrize("kind", ["fifo", "link", "directory"])
+@pytest.mark.parametrize("kind", ["fifo", "link", "directory", "device"])
 def test_what_took_a_file_s_place_is_neither_opened_nor_followed_but_replaced(
     host: Host, target: Path, tmp_path: Path, kind: str
 ) -> None:
@@ -138,6 +138,8 @@ def test_what_took_a_file_s_place_is_neither_opened_nor_followed_but_replaced(
     place.unlink()
     if kind == "fifo":
         os.mkfifo(place, 0o644)
+    elif kind == "device":
+        os.mknod(place, stat.S_IFCHR | 0o644, os.makedev(240, 77))  # of no driver: opening it is an error
     elif kind == "link":
         place.symlink_to(outside)
     else:

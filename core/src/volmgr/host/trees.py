@@ -14,8 +14,8 @@ from volmgr.model.payload import Payload, PayloadFile
 DIRECTORY_MODE = 0o755
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO must not block
-_STRANGE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+_ITSELF = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_STRANGE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 Layout = Mapping[str, "PayloadFile | Layout"]
 """A directory: its files and directories by name."""
@@ -111,9 +111,9 @@ def _matches(directory: int, tree: Layout, top: os.stat_result) -> bool:
 
 
 def _is_file(name: str, directory: int, file: PayloadFile, top: os.stat_result) -> bool:
-    descriptor = os.open(name, _READ, dir_fd=directory)
+    itself = os.open(name, _ITSELF, dir_fd=directory)
     try:
-        found = os.fstat(descriptor)
+        found = os.fstat(itself)
         wanted = (
             stat.S_IFREG | file.mode,
             top.st_uid if file.uid == -1 else file.uid,
@@ -121,6 +121,15 @@ def _is_file(name: str, directory: int, file: PayloadFile, top: os.stat_result) 
             len(file.data),
         )
         same = (found.st_mode, found.st_uid, found.st_gid, found.st_size) == wanted
-        return same and read(descriptor, len(file.data) + 1) == file.data
+        return same and _read(itself, len(file.data) + 1) == file.data
+    finally:
+        os.close(itself)
+
+
+def _read(itself: int, limit: int) -> bytes:
+    """Read what was looked at, whatever has its name by now: a device that took its place is never opened."""
+    descriptor = os.open(f"/proc/self/fd/{itself}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return read(descriptor, limit)
     finally:
         os.close(descriptor)
