@@ -125,3 +125,22 @@ def test_what_is_no_block_device_is_free_and_has_no_size(block: LocalBlockDevice
         block.size(image)
     with pytest.raises(OperationError, match="ENOENT"):
         block.attach_loop(image.with_name("missing"))
+
+
+def test_a_device_is_read_until_its_end(block: LocalBlockDevices, image: Path) -> None:
+    image.write_bytes(b"start".ljust(4 * MIB, b"."))
+    device = block.attach_loop(image)
+    assert block.read(device, 2, 5) == b"art.."
+    assert block.read(device, 4 * MIB - 2, 100) == b".."
+    with pytest.raises(OperationError, match="cannot read"):
+        block.read(image.with_name("missing"), 0, 1)
+
+
+def test_a_device_that_takes_another_s_name_has_another_identity(block: LocalBlockDevices, image: Path) -> None:
+    device = block.attach_loop(image)
+    first = block.identity(device)
+    assert block.identity(device) == first
+    block.detach_loop(device)
+    assert block.identity(block.attach_loop(image)) != first
+    with pytest.raises(OperationError, match="it must be a block device"):
+        block.identity(image)

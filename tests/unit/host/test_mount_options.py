@@ -15,6 +15,7 @@ from volmgr.host.mount_options import (
     MS_SHARED,
     MS_SLAVE,
     MS_STRICTATIME,
+    masked,
     parse_options,
     split_options,
 )
@@ -58,3 +59,16 @@ def test_options_change_what_is_inherited_and_nothing_else() -> None:
     assert parse_options(["nodev"]).over(inherited) == inherited | MS_NODEV
     assert parse_options(["rw"]).over(inherited) == MS_NOSUID | MS_RELATIME
     assert parse_options(["strictatime"]).over(MS_NOATIME | MS_NOSUID) == MS_STRICTATIME | MS_NOSUID
+
+
+def test_of_the_options_of_a_bind_only_its_flags_reach_the_kernel() -> None:
+    # kubelet hands mount(8) [bind,_netdev], then [bind,remount,vers=2,ro,_netdev]: the kernel sees the same two calls.
+    parsed = parse_options(["bind", "vers=2", "ro", "_netdev"])
+    assert parsed.flags == MS_BIND | MS_RDONLY
+    assert parsed.data == "vers=2"
+    assert parsed.over(MS_NOSUID) == MS_BIND | MS_RDONLY | MS_NOSUID
+
+
+def test_sensitive_options_are_masked_in_what_is_shown() -> None:
+    assert masked(("ro", "vers=2"), ("password=hunter2",)) == ("ro", "vers=2", "<masked>")
+    assert masked(("ro",), ()) == ("ro",)

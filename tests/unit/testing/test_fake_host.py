@@ -187,6 +187,45 @@ def test_a_loop_device_sees_that_its_file_grew_when_it_is_told_to_look() -> None
     assert host.block.size(device) == 8192
 
 
+def test_a_block_device_is_read_formatted_and_told_from_a_later_one() -> None:
+    host = FakeHost()
+    host.device("/dev/sdb", b"raw".ljust(8192, b"\0"))
+    device = Path("/dev/sdb")
+    assert host.block.read(device, 1, 4) == b"aw\0\0"
+    assert host.block.read(device, 8190, 4) == b"\0\0"
+    assert host.commands.run(["blkid", str(device)], accept=(2,)).exit_code == 2
+    host.commands.run(["mkfs.xfs", str(device)])
+    with pytest.raises(CommandError, match="existing filesystem"):
+        host.commands.run(["mkfs.xfs", str(device)])
+    host.commands.run(["mkfs.ext4", "-F", str(device)])
+    assert "TYPE=ext4" in host.commands.run(["blkid", str(device)]).stdout
+    assert host.block.read(device, 1024 + 56, 2) == b"\x53\xef"
+    host.unreadable.add(device)
+    with pytest.raises(OperationError, match="input/output error"):
+        host.block.read(device, 0, 1)
+    host.put(ROOT / "image", bytes(4096))
+    first = host.block.identity(host.block.attach_loop(ROOT / "image"))
+    host.block.detach_loop(Path("/dev/loop0"))
+    assert host.block.identity(host.block.attach_loop(ROOT / "image")) != first
+
+
+def test_growing_needs_a_file_system_that_is_there() -> None:
+    host = FakeHost()
+    host.mkdir(PLACE)
+    host.device("/dev/sdb", bytes(4096))
+    for argv in (["resize2fs", "/dev/sdb"], ["xfs_growfs", str(PLACE)], ["fsck", "/dev/sdc"]):
+        with pytest.raises(CommandError):
+            host.commands.run(argv)
+    host.commands.run(["mkfs.ext4", "/dev/sdb"])
+    host.mounts.ensure_mounted(PLACE, "ext4", source="/dev/sdb", options=("ro",))
+    host.mounts.unmount(PLACE)
+    host.mounts.ensure_mounted(PLACE, "ext4", source="/dev/sdb")
+    host.files.write(PLACE / "file", b"writable again")
+    host.machine.find("/dev/sdb")[1].content = bytes(8192)
+    host.commands.run(["resize2fs", "/dev/sdb"])
+    assert host.mounts.file_system(PLACE).size == 8192
+
+
 def test_file_systems_from_elsewhere_are_there_when_they_are_served() -> None:
     host = FakeHost()
     host.mkdir(PLACE)
