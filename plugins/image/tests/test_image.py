@@ -522,7 +522,7 @@ class Client:
         self.host = host
         self.calls: list[tuple[str, ...]] = []
         self.auths: list[dict[str, object]] = []
-        self.digest = "sha256:" + "a" * 64
+        self.manifest = "one"
         self.files = one()
         self.error = ""
         host.programs["skopeo"] = self
@@ -547,7 +547,7 @@ class Client:
             for name, data in self.files.items():
                 place = blobs / name.removeprefix("blobs/") if name.startswith("blobs/") else target / name
                 write(self.host, place.parent, {place.name: data})
-        return CommandResult(0, f"{self.digest}\n", "")
+        return CommandResult(0, self.manifest, "")
 
     @property
     def verbs(self) -> list[str]:
@@ -572,11 +572,25 @@ def test_an_image_is_pulled_by_the_client_once_and_asked_for_where_the_policy_sa
     assert client.verbs == ["inspect", "copy"]
     assert read(host, volume("registry.example/app:1", "Always", of=pod("three"))) == b"1"
     assert client.verbs == ["inspect", "copy", "inspect"]
-    client.digest, client.files = "sha256:" + "b" * 64, one(content=b"2")
+    client.manifest, client.files = "two", one(content=b"2")
     assert read(host, volume("registry.example/app:1", "Always", of=pod("four"))) == b"2"
     assert client.verbs[3:] == ["inspect", "copy"]
     assert client.calls[-1][-2] == "docker://registry.example/app:1"
     assert host.files.names(STATE / "pulls") == ()
+
+
+def test_a_manifest_that_is_too_long_to_be_compared_is_pulled_again(host: FakeHost, client: Client) -> None:
+    client.manifest = "x" * (1 << 16)
+    for name in ("one", "two"):
+        assert read(host, volume("registry.example/app", of=pod(name))) == b"1"
+    assert client.verbs == ["inspect", "copy"] * 2
+
+
+def test_further_options_are_those_of_the_configuration_and_never_make_it_writable(host: FakeHost) -> None:
+    write(host, TOP, one())
+    path = volume(f"oci:{TOP}:v1").mount(host, options=("rw", "exec", "noatime")).path
+    assert path is not None
+    assert {"ro", "noexec", "noatime"} <= set(host.table[path].split(" ")[-1].split(","))
 
 
 def test_tls_is_left_out_only_for_the_registries_of_the_configuration(host: FakeHost, client: Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from collections.abc import Iterator
@@ -149,6 +150,32 @@ def test_a_locked_registry_opens_to_the_secret_of_a_pod(hosts: RealHosts, locked
         assert read(with_secret(locked, "app:1", secret), host) == b"one"
         mounts = [str(entry.target) for entry in host.mounts.below(host.paths.root)]
         assert mounts == [str(host.paths.state / "images" / "mounts" / "uid-web" / "data")]
+
+
+def test_a_locked_registry_does_not_open_to_what_root_has_at_home(
+    hosts: RealHosts, locked: LoopbackRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked.push(one(b"one"), "app:1")
+    (tmp_path / "home" / ".docker").mkdir(parents=True)
+    (tmp_path / "home" / ".docker" / "config.json").write_text(json.dumps(docker_config(locked.host)))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    with pytest.raises(OperationError, match="authentication required"):
+        volume(locked, "app:1").mount(host_for(hosts, locked))
+
+
+def test_an_artifact_is_pulled_though_it_is_no_image_of_a_container(
+    hosts: RealHosts, registry: LoopbackRegistry
+) -> None:
+    blobs = Blobs()
+    kind = "application/vnd.oci.image"
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": f"{kind}.manifest.v1+json",
+        "config": blobs.add(b"{}", "application/vnd.example.model.config.v1+json"),
+        "layers": [blobs.add(gzip.compress(tar({"file": b"model"})), f"{kind}.layer.v1.tar+gzip")],
+    }
+    registry.push(blobs.layout([blobs.add_json(manifest, f"{kind}.manifest.v1+json", **tagged("v1"))]), "model:1")
+    assert read(volume(registry, "model:1"), host_for(hosts, registry)) == b"model"
 
 
 def test_a_locked_registry_opens_to_the_file_of_the_node(

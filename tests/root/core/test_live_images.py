@@ -95,6 +95,25 @@ def test_a_pod_that_leaves_while_its_image_is_pulled_is_not_kept_waiting(tmp_pat
             assert node.mount_ids() == {}
 
 
+def test_the_client_does_not_outlive_a_killed_daemon(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with node_with(tmp_path, insecure_registries=[address]) as node:
+            node.put("web", image(f"{address}/app:1"))
+            connection, _ = silent.accept()
+            with connection:
+                connection.settimeout(PATIENCE)
+                node.kill()
+                while connection.recv(4096):  # what it asked for, and then the end
+                    pass
+            assert [path.parent.name for path in map(Path, node.mount_ids())] == ["uid-web.v"]
+            node.start()
+            silent.accept()[0].close()
+            node.remove("web")
+            node.tell("wait", "web", "--for", "unmounted")
+            assert node.mount_ids() == {}
+
+
 def secret(host: str) -> dict[str, object]:
     data = base64.b64encode(json.dumps(docker_config(host)).encode()).decode()
     return {

@@ -9,13 +9,17 @@ import os
 import stat
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from volmgr.errors import OperationError, SpecError, TransientError
 from volmgr.host.interface import Host, Unpacked, Unpacking
+from volmgr.testing.contract.subject import snapshot
 from volmgr.testing.fake_host import FakeHost
 from volmgr.testing.real_host import RealHosts
 
@@ -449,3 +453,85 @@ def test_a_tree_deeper_than_a_path_is_removed_by_a_whiteout(real: Site) -> None:
     real.unpack([entry("d/" * 1500 + "x", b"1")], what(entries_limit=2000))
     real.unpack([entry(".wh.d")])
     assert real.tree() == {}
+
+
+# Whatever anybody writes
+
+
+NAMES = st.lists(
+    st.sampled_from(["a", "b", "c", "..", ".", "", ".wh.a", ".wh.b", ".wh..wh..opq"]), min_size=1, max_size=3
+)
+PATHS = st.builds("/".join, NAMES)
+ENTRIES = st.one_of(
+    st.builds(entry, PATHS, st.sampled_from([b"", b"1", b"22"]), mode=st.sampled_from([0o644, 0o4755]), uid=st.just(7)),
+    st.builds(directory, PATHS, st.sampled_from([0o755, 0o700])),
+    st.builds(link, PATHS, st.sampled_from(["a", "b", "../b", "/a", "../../../..", "/srv", "c/../a", "."])),
+    st.builds(hard_link, PATHS, PATHS),
+    st.builds(entry, PATHS, type=st.sampled_from([tarfile.FIFOTYPE, tarfile.CHRTYPE])),
+)
+LAYERS = st.lists(st.lists(ENTRIES, max_size=6), min_size=1, max_size=3)
+
+
+def outcome(site: Site, number: int, layers: list[list[tuple[tarfile.TarInfo, bytes]]]) -> list[object]:
+    """Unpack layers; give what was said of each, and what is there then unless one was refused, which leaves a part."""
+    target = site.target / str(number)
+    site.host.files.ensure_directory(target, 0o755)
+    said: list[object] = []
+    for layer in layers:
+        site.host.files.write(site.top / "archive", archive_of(layer))
+        try:
+            said.append(site.host.archives.unpack(site.top / "archive", target, what()))
+        except OperationError as error:
+            said.append(str(error).split(": ")[1])
+            break
+    else:
+        found = {str(path.relative_to(target)): text for path, text in snapshot(site.host, target).items()}
+        said.append(found)
+    site.host.files.remove_tree(target)
+    return [*said, site.outside[1]]
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[tuple[Site, Site]]:
+    memory = FakeHost()
+    memory.mkdir("/srv/top")
+    with RealHosts(tmp_path) as hosts:
+        sites = Site(*hosts.fresh()), Site(memory, Path("/srv/top"))
+        for site in sites:
+            site.begin()
+        yield sites
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=400)
+@given(layers=LAYERS)
+def test_the_kernel_and_the_host_in_memory_make_the_same_of_all_archives(
+    both: tuple[Site, Site], layers: list[list[tuple[tarfile.TarInfo, bytes]]]
+) -> None:
+    real, memory = (outcome(site, 1, layers) for site in both)
+    assert real == memory
+    assert real[-1] == b"untouched"
+
+
+WHOLE = archive_of(
+    [entry("a/b", b"x" * 600), link("l", "a"), entry("n" * 120, b"y", pax_headers={"comment": "z" * 90})]
+)
+
+
+@settings(max_examples=400)
+@given(
+    packed=st.booleans(),
+    changes=st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), max_size=6),
+    end=st.integers(0, len(WHOLE)),
+)
+def test_a_damaged_archive_is_refused_or_read_and_never_a_traceback(
+    packed: bool, changes: list[tuple[int, int]], end: int
+) -> None:
+    data = bytearray(gzip.compress(WHOLE, mtime=0) if packed else WHOLE)
+    for place, value in changes:
+        data[place % len(data)] = value
+    host = FakeHost()
+    site = Site(host, Path("/srv"))
+    site.begin()
+    with suppress(OperationError):
+        site.unpack(bytes(data[:end]))
+    assert site.host.files.read(site.top / "precious") == b"untouched"

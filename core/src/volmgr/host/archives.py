@@ -126,10 +126,11 @@ class LocalTree:
 
     def hard_link(self, path: Parts, target: Parts) -> None:
         """Give a file a further name, without following it if it is a symbolic link."""
-        with self._place(target) as (origin, old), self._place(path, make=True) as (directory, name):
+        with self._place(target) as (origin, old):
             os.stat(old, dir_fd=origin, follow_symlinks=False)
-            self._clear(name, directory)
-            os.link(old, name, src_dir_fd=origin, dst_dir_fd=directory, follow_symlinks=False)
+            with self._place(path, make=True) as (directory, name):
+                self._clear(name, directory)
+                os.link(old, name, src_dir_fd=origin, dst_dir_fd=directory, follow_symlinks=False)
 
     def remove(self, path: Parts) -> None:
         """Remove whatever is at a path."""

@@ -16,7 +16,7 @@ import hashlib
 import json
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,20 +79,25 @@ class Cache:
             self._write(path, {"digest": _key(digest), "reference": _hash(reference), "life": LIFE})
             return self.has(digest)
 
-    def bind(self, use: Use, digest: str) -> Path:
-        """Mount an image for a volume that has claimed it."""
+    def bind(self, use: Use, digest: str, options: Sequence[str] = ()) -> Path:
+        """Mount an image for a volume that has claimed it; `options` cannot make it writable."""
         place = self.place(use)
         self._directory(place)
-        self._host.mounts.ensure_bound(self.content(digest) / "rootfs", place, options=_OPTIONS)
+        self._host.mounts.ensure_bound(self.content(digest) / "rootfs", place, options=(*options, *_OPTIONS))
         return place
 
-    def release(self, use: Use) -> None:
-        """Unmount a volume and forget its use; never mounted is success."""
-        place, marker = self.place(use), self._marker(use)
+    def clear(self, use: Use) -> None:
+        """Unmount a volume, and take away what an operation left half made; never mounted is success."""
+        place = self.place(use)
         self._host.mounts.unmount_below(place)
         self._host.files.remove_directory(place)
         self._host.files.remove_directory(place.parent)
         self.clear_work(use)
+
+    def release(self, use: Use) -> None:
+        """Unmount a volume and forget that it uses an image."""
+        self.clear(use)
+        marker = self._marker(use)
         claim = self._read(marker)
         self._touch(text(claim, "digest"))
         self._host.files.remove_file(marker)

@@ -75,12 +75,12 @@ class Image(VolumePlugin[ImageSource]):
         policy = pull_policy(reference, request.spec.source.pull_policy)
         if cache.is_mounted(use):  # an image does not change under a Pod
             return Mounted(path=cache.place(use))
-        cache.release(use)  # what a killed mount left
+        cache.clear(use)  # what a killed mount left
         try:
             cache.claim(use, reference)
             cache.sweep()
             digest = _Wanted(request, host, cache, use, reference).digest(policy)
-            path = cache.bind(use, digest)
+            path = cache.bind(use, digest, request.options)
             cache.clear_work(use)
         except UncertainError:
             raise
@@ -143,7 +143,7 @@ class _Wanted:
     def _pulled(self, named: Named, known: str, source: str) -> str:
         registry = Registry(named, self._platform(), cast("Mount[object]", self.request), self.host, self.cache)
         now = registry.source()
-        if known and now == source and self._claims(known):
+        if now and now == source and self._claims(known):
             return known
         digest = self._unpacked(registry.pull(self.reference), "", source=now)
         self.cache.forget_pull(self.reference)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -23,6 +25,8 @@ _LONGEST = 3600.0  # seconds, where the core sets no deadline
 _TAG = "image"
 _MESSAGE = re.compile(r'msg="((?:[^"\\]|\\.)*)"')
 _AUTHFILE_LIMIT = 1 << 20
+_WHOLE = 1 << 15  # bytes of a manifest that surely is all of it: of long output only the end is kept
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,13 @@ class Registry:
     cache: Cache
 
     def source(self) -> str:
-        """Ask by which digest the registry knows the image now."""
+        """Ask what the registry has under the name now: a hash of its manifest or index, empty if that is too long."""
         self.request.progress(f"asking for image {self.named.name}")
         with self._authfile() as auth:
             tls = ("--tls-verify=false",) if self._is_insecure() else ()
-            options = ("--no-tags", "--format", "{{.Digest}}", "--authfile", str(auth), *tls)
-            return self._run("inspect", *options, f"docker://{self.named.name}").strip()
+            manifest = self._run(auth, "inspect", "--raw", "--authfile", str(auth), *tls, f"docker://{self.named.name}")
+        data = manifest.encode()
+        return hashlib.sha256(data).hexdigest() if len(data) < _WHOLE else ""
 
     def pull(self, reference: str) -> OciLayout:
         """Download the image; blobs that an earlier try has downloaded are not asked for again."""
@@ -53,19 +58,23 @@ class Registry:
         with self._authfile() as auth:
             tls = ("--src-tls-verify=false",) if self._is_insecure() else ()
             options = ("--quiet", "--src-authfile", str(auth), *tls, "--dest-shared-blob-dir", str(blobs))
-            self._run("copy", *options, f"docker://{self.named.name}", f"oci:{layout}:{_TAG}")
+            self._run(auth, "copy", *options, f"docker://{self.named.name}", f"oci:{layout}:{_TAG}")
         return OciLayout(self.host, layout, reference, blobs=blobs)
 
-    def _run(self, command: str, *arguments: str) -> str:
-        if self.host.commands.find(_CLIENT) is None:
+    def _run(self, auth: Path, command: str, *arguments: str) -> str:
+        commands = self.host.commands
+        if commands.find(_CLIENT) is None:
             raise OperationError(
                 f"cannot pull image {self.named.name}: {_CLIENT} is not installed; install the Debian package {_CLIENT}"
             )
+        # A client that outlives a killed daemon would meet the one that the next daemon starts.
+        leash = ("setpriv", "--pdeathsig", "KILL", "--") if commands.find("setpriv") else ()
         left = self.request.deadline - self.host.clock()
         try:
-            result = self.host.commands.run(
-                [_CLIENT, *self._options(), command, *arguments],
+            result = commands.run(
+                [*leash, _CLIENT, *self._options(), command, *arguments],
                 deadline=_LONGEST if math.isinf(left) else max(left, 1.0),
+                environment=_environment(auth.parent),
                 cancelled=self.request.cancelled,
             )
         except CommandError as error:
@@ -118,3 +127,8 @@ class Registry:
             raise OperationError(f"the authfile {path} of the configuration does not exist")
         found = (self.request.objects.get(ref) for ref in self._secret_refs())
         return authfile(node, path, [item for item in found if isinstance(item, Secret)])
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """Give the client the daemon's proxies, and a home in which nobody has left other credentials."""
+    return {"HOME": str(home), **{name: os.environ[name] for name in _PROXIES if name in os.environ}}
