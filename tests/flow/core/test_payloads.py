@@ -20,6 +20,7 @@ from volmgr_secret.plugin import Secret
 SECRET: dict[str, Any] = {"name": "s", "secret": {"secretName": "login"}}
 CONFIG: dict[str, Any] = {"name": "c", "configMap": {"name": "settings"}}
 CALM = 125.0
+KUBELET_STAMP = "..2026_01_02_03_04_05.678901234"
 
 
 def secret(name: str = "login", **data: str) -> dict[str, Any]:
@@ -203,6 +204,39 @@ def test_after_a_reboot_memory_is_filled_again(node: TestNode, host: FakeHost) -
     assert node.is_mounted("web")
     assert content(host, "u1", "s") == {"user": "admin"}
     assert volume(host, "u1", "s") in host.table
+
+
+def written_by_kubelet(host: FakeHost, uid: str, name: str, key: str, text: str) -> None:
+    """Leave a volume as a kubelet does: no record of ours, its marker, its link, one file."""
+    top = volume(host, uid, name)
+    host.mkdir(top, 0o777)
+    marker = host.paths.pod_plugin(uid, "kubernetes.io/empty-dir", f"wrapped_{name}") / "ready"
+    host.mkdir(marker.parent, 0o750)
+    host.put(marker)
+    if name == "s":
+        host.machine.mount(top, "tmpfs", source="tmpfs")
+    host.mkdir(top / KUBELET_STAMP)
+    host.put(top / KUBELET_STAMP / key, text.encode())
+    host.link(top / "..data", KUBELET_STAMP)
+    host.link(top / key, f"..data/{key}")
+
+
+def test_what_a_kubelet_wrote_is_taken_over_as_it_is_and_torn_down_where_its_pod_is_gone(host: FakeHost) -> None:
+    for uid in ("u1", "gone"):
+        written_by_kubelet(host, uid, "c", "level", "3")
+        written_by_kubelet(host, uid, "s", "user", "admin")
+    host.mkdir(host.paths.state)  # as `volmgr adopt` does
+    node = TestNode(host, plugins_of(Secret(), ConfigMapVolume()), sources=("api", FILES))
+    node.put_file("all.yaml", config(level="3"), secret(user="admin"))
+    node.apply(pod("web", CONFIG, SECRET, uid="u1"))
+    node.sources_ready()
+    assert node.is_mounted("web")
+    assert host.files.read_link(volume(host, "u1", "c") / "..data") == KUBELET_STAMP
+    assert host.files.read_link(volume(host, "u1", "s") / "..data") == KUBELET_STAMP
+    assert host.files.info(host.paths.pod("gone")) is None
+    assert list(host.table) == [volume(host, "u1", "s")]
+    node.put_file("all.yaml", config(level="4"), secret(user="admin"))
+    assert content(host, "u1", "c") == {"level": "4"}
 
 
 @pytest.mark.parametrize("when", list(When))
