@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -26,6 +27,8 @@ VERSION = 1
 
 LIMIT = 16 << 20
 """Bytes; no record is longer (a manifest is at most 10 MiB)."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def encode(kind: str, body: Mapping[str, object]) -> bytes:
@@ -78,7 +81,7 @@ def sweep(files: Files, state: Path) -> None:
 
 def file_name(name: str) -> str:
     """Give a file name for any unique name: readable when short and safe, else shortened with a digest."""
-    safe = "".join(c if c.isascii() and (c.isalnum() or c in "-._") else "~" for c in name)
+    safe = _UNSAFE.sub("~", name)
     digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
     return f"{safe[-120:].lstrip('.')}.{digest}.json"
 

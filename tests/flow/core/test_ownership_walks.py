@@ -116,3 +116,18 @@ def test_without_a_group_nothing_is_changed(node: TestNode, plain_script: Script
     info = node.host.files.info(node.host.paths.volume("u1", "example.com/plain", "data"))
     assert info is not None
     assert (info.gid, info.mode) == (0, 0o750)
+
+
+def test_a_walk_ends_when_its_pod_leaves_and_the_volume_goes(node: TestNode, plain_script: Script) -> None:
+    plain_script.facets = Facets(fs_group=Applies.CORE)
+    node.registry.apply(node_item(node, grouped("web")))
+    node.reconciler.step()
+    node.registry.delete("web")
+    node.reconciler.step()
+    node.step()
+    info = node.host.files.info(node.host.paths.volume("web", "example.com/plain", "data"))
+    assert info is not None
+    assert info.gid == 0
+    node.settle()
+    assert plain_script.calls == ["mount", "unmount"]
+    assert node.is_unmounted("web")
