@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from volmgr import manifest
+from volmgr import manifest, root
 from volmgr.errors import OperationError
 from volmgr.report.why import why
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed, When
@@ -225,7 +225,7 @@ def test_what_a_kubelet_wrote_is_taken_over_as_it_is_and_torn_down_where_its_pod
     for uid in ("u1", "gone"):
         written_by_kubelet(host, uid, "c", "level", "3")
         written_by_kubelet(host, uid, "s", "user", "admin")
-    host.mkdir(host.paths.state)  # as `volmgr adopt` does
+    root.mark_adopted(host)
     node = TestNode(host, plugins_of(Secret(), ConfigMapVolume()), sources=("api", FILES))
     node.put_file("all.yaml", config(level="3"), secret(user="admin"))
     node.apply(pod("web", CONFIG, SECRET, uid="u1"))
