@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SLOW = 0.25
 """Seconds after which an operation gives way to others: what hangs on a dead server keeps only its own Pods waiting."""
 
-CLOCK_CHECK = 300.0
+CLOCK_CHECK = 60.0
 """Seconds after which a time of day is looked at again: the clock may be set, and the machine may have slept."""
 
 _FAILURE_REASONS = {Verb.ATTACH: "FailedAttachVolume", Verb.DETACH: "FailedDetachVolume"}

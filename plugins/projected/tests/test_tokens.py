@@ -286,9 +286,9 @@ def test_a_service_account_that_was_made_anew_gives_a_new_token(node: Node) -> N
     assert first["kubernetes.io"]["serviceaccount"]["uid"] not in {"sa-1", "sa-2"}
 
 
-def test_a_clock_that_is_set_forward_makes_the_token_due_within_minutes(node: Node) -> None:
+def test_a_clock_that_is_set_forward_makes_the_token_due_within_a_minute(node: Node) -> None:
     node.ahead = 3600.0
-    node.advance(300)
+    node.advance(60)
     assert node.claims()["exp"] == node.now + node.ahead + 600
 
 
