@@ -121,6 +121,8 @@ class Preparations:
     def _start(self, preparation: Preparation, plan: Plan, held: tuple[Held, ...]) -> None:
         preparation.waits_for = f"the subPaths of {', '.join(plan.volumes)} to be bound"
         slow = _Slow(self._desk)
+        for each in held:
+            self._world.preparing[each.volume, each.pod_uid] = self._world.clock
 
         def perform() -> Message:
             """Run on a worker."""
@@ -141,6 +143,8 @@ class Preparations:
         else:
             self._note(ending)
             preparation.report = ending.report
+        for each in held:
+            del self._world.preparing[each.volume, each.pod_uid]
         self._release(held)
         preparation.done.set()
 

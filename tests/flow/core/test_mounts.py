@@ -8,6 +8,8 @@ import pytest
 
 from tests.flow.core.probes import claim_of, storage
 from volmgr.errors import OperationError, SpecError
+from volmgr.messages import Ask
+from volmgr.preparations import Preparation
 from volmgr.report.mounts import MountReport, MountsReport, count_behind
 from volmgr.report.why import why_lines
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed, When
@@ -370,25 +372,56 @@ def test_what_was_mounted_anew_after_it_vanished_is_not_what_its_sub_paths_show(
     assert not any("older version" in line for line in why_lines(node.world, "web"))
 
 
-@pytest.mark.parametrize("when", [When.BEFORE, When.AFTER])
-def test_a_daemon_that_is_killed_while_it_binds_is_right_after_its_next_start(when: When) -> None:
-    host = FakeHost()
+def killable(host: FakeHost) -> tuple[TestNode, FaultHost]:
+    """Give a node that runs a Pod, on a host that kills it when it is told to."""
     faults = FaultHost(host)
     node = TestNode(faults, plugins_of(EmptyDir()), sources=("directory",))
     node.sources_ready()
+    node.put_file(
+        "web.yaml", web(at("scratch", "/a", subPath="x"), at("scratch", "/b", subPath="y"), volumes=(SCRATCH,))
+    )
+    return node, faults
+
+
+@pytest.mark.parametrize("when", [When.BEFORE, When.AFTER])
+def test_a_daemon_that_is_killed_at_any_call_of_a_preparation_is_right_after_its_next_start(when: When) -> None:
+    whole, trace = killable(FakeHost())
+    before = len(trace.trace)
+    whole.mounts("web")
+    calls = len(trace.trace) - before
+    assert calls > 3
+    for number in range(1, calls + 1):
+        host = FakeHost()
+        node, faults = killable(host)
+        faults.faults.append(Fault.kill(before + number, when))
+        with pytest.raises(Killed):
+            node.mounts("web")
+
+        node.host = host
+        node.start()
+        node.sources_ready()
+
+        assert node.mounts("web").problems == ()
+        assert list(host.table) == [subpath(node, "scratch", 0), subpath(node, "scratch", 1)]
+        node.remove_file("web.yaml")
+        assert (host.table, host.files.names(host.paths.pods)) == ({}, ()), faults.trace[-1]
+
+
+def test_while_sub_paths_are_bound_the_teardown_waits_and_says_for_what(node: TestNode, host: FakeHost) -> None:
     node.put_file("web.yaml", web(at("scratch", "/a", subPath="x"), volumes=(SCRATCH,)))
-    faults.faults.append(Fault.kill(1, when, verb="subpaths.bind"))
-    with pytest.raises(Killed):
-        node.mounts("web")
+    preparation = Preparation("web")
+    node.reconciler.post(Ask(lambda: node.reconciler.preparations.begin(preparation)))
+    node.reconciler.step()  # its worker has not come to it yet
+    node.registry.withdraw("directory", "web.yaml")
+    node.reconciler.step()
 
-    node.host = host
-    node.start()
-    node.sources_ready()
+    (line,) = [line for line in why_lines(node.world, "web") if "volume scratch" in line]
+    assert "waits for subPaths of it to be bound, which began at 1970-01-12T13:46:40.000Z" in line
+    node.settle()
 
-    assert node.mounts("web").problems == ()
-    assert list(host.table) == [subpath(node, "scratch", 0)]
-    node.remove_file("web.yaml")
+    assert preparation.done.is_set()
     assert host.table == {}
+    assert host.files.names(host.paths.pods) == ()
 
 
 def test_cleaning_up_takes_all_parts_of_one_volume_and_none_of_another(node: TestNode, host: FakeHost) -> None:

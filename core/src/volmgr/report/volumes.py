@@ -158,6 +158,9 @@ class Lens:
             whose = f" of Pod {owner.pod.key}" if owner else ""
             past = ", which is past its deadline" if running.quarantined else ""
             return f"{other.verb.value}{whose} on the same volume to end{past}"
+        for (name, uid), since in self.world.preparing.items():
+            if name == volume and due.pod_uid in {"", uid}:
+                return f"subPaths of it to be bound, which began at {rfc3339(since)}"
         return "" if due.verb is not Verb.UNMOUNT else self._teardown_waits()
 
     def _teardown_waits(self) -> str:

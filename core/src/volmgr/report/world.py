@@ -124,6 +124,8 @@ class World:
     """By source: empty when it was read whole, else why it is not ready."""
     complaints: dict[str, tuple[ManifestError, ...]] = field(default_factory=dict[str, tuple[ManifestError, ...]])
     running: dict[Operation, Running] = field(default_factory=dict[Operation, Running])
+    preparing: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
+    """Volumes of which subPaths are being bound, by unique name and Pod, and since when: Unix time in seconds."""
     orphans: dict[str, Orphan] = field(default_factory=dict[str, Orphan])
     node: Node | None = None
     readiness: Readiness = field(default_factory=Readiness)
