@@ -68,22 +68,20 @@ class AtomicWriter:
         tops = {path.partition("/")[0] for path in payload}
         listing = self._files.links(directory)
         _refuse_obstacles(directory, tops, listing)
+        if _DATA_TMP in listing:  # a crash between making and renaming it
+            self._files.remove_tree(directory / _DATA_TMP)
         stamp = listing.get(DATA)
         published = stamp if _is_stamp(stamp) else None
         changed = published is None or not self._files.has_tree(directory / published, payload)
         if changed:
-            published = self._publish(directory, payload, listing, before_publish)
+            published = self._publish(directory, payload, before_publish)
         self._link(directory, tops, listing)
         self._clear(directory, tops, listing, published)
         return changed
 
-    def _publish(
-        self, directory: Path, payload: Payload, listing: Listing, before_publish: Callable[[Path], None]
-    ) -> str:
+    def _publish(self, directory: Path, payload: Payload, before_publish: Callable[[Path], None]) -> str:
         stamp = _new_stamp()
         new = directory / stamp
-        if _DATA_TMP in listing:
-            self._files.remove_tree(directory / _DATA_TMP)
         try:
             self._files.make_tree(new, payload)
             before_publish(new)
@@ -124,8 +122,6 @@ class AtomicWriter:
         for name, target in listing.items():
             if name != published and target is None and _STAMP.fullmatch(name):
                 self._files.remove_tree(directory / name)
-        if published == listing.get(DATA) and _DATA_TMP in listing:
-            self._files.remove_tree(directory / _DATA_TMP)
 
 
 def checked(payload: Payload) -> dict[str, PayloadFile]:
