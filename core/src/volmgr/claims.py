@@ -24,6 +24,10 @@ GROUP = "pv.beta.kubernetes.io/gid"
 """The annotation of a volume whose value is a group that its files belong to."""
 MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
 """The annotation of a volume with its mount options, from before its spec had a field for them; it wins."""
+NO_NODE_EXPANSION = "volume.kubernetes.io/node-expansion-not-required"
+"""The annotation of a claim whose volume needs nothing done on the nodes when it grows."""
+NODE_RESIZES = frozenset({"NodeResizePending", "NodeResizeInProgress"})
+"""What a claim's status says of its growth when it is the node's turn."""
 BOUND = "Bound"
 """The phase of a claim that has its volume."""
 
@@ -43,6 +47,20 @@ class Bound:
     claim: PersistentVolumeClaim
     volume: PersistentVolume
     read_only: bool
+
+
+def grows_here(claim: PersistentVolumeClaim, size: int) -> bool:
+    """Say whether the node's part in growing a claim's volume to `size` bytes is still to be done, and due.
+
+    Kubelet's pre-check (`behaviours.md` §2.13), but that a claim of which nobody keeps a status is grown.
+    """
+    status = claim.resize_status.get("storage", "")
+    if status:
+        return status in NODE_RESIZES
+    capacity = claim.status_capacity.get("storage")
+    if capacity is None or capacity.to_int() < size:
+        return True
+    return "ReadWriteMany" in claim.access_modes and NO_NODE_EXPANSION not in claim.metadata.annotations
 
 
 def claim_ref(pod: Pod, volume: PodVolume) -> ObjectRef:

@@ -60,6 +60,8 @@ class DesiredVolume:
     """Bytes that it is to have; 0 is not known."""
     known_size: int = 0
     """Bytes that it is known to have before it is mounted (its claim's status); 0 is not known."""
+    grows: bool = True
+    """Whether growing it is this node's turn, as its claim's status says."""
     selinux_label: str = ""
     """What it is mounted with; the same for all of its Pods."""
     endpoint: str = ""
@@ -102,7 +104,8 @@ class DesiredStateOfWorld:
         if problem := self.label_conflict(volume.name, mount):
             raise TransientError(problem, waits_for=volume.name)
         if old is not None:
-            if old.mounts.get(uid) == mount and (not volume.size or volume.size == old.size):
+            same_size = (not volume.size or volume.size == old.size) and volume.grows == old.grows
+            if old.mounts.get(uid) == mount and same_size:
                 return False
             volume = replace(
                 volume,

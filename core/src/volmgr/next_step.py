@@ -228,7 +228,7 @@ def _hindrance(desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume
 
 
 def _must_expand(desired: DesiredVolume, actual: ActualVolume) -> bool:
-    grows = desired.facets.expand and 0 < actual.size < desired.size
+    grows = desired.facets.expand and desired.grows and 0 < actual.size < desired.size
     writable = any(not mount.spec.read_only for mount in desired.mounts.values())
     mounted = any(mount.state is Presence.YES for mount in actual.mounts.values())
     return grows and writable and mounted

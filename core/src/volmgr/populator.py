@@ -138,6 +138,7 @@ class _Typed:
     spec: VolumeSpec[Any]
     source: Mapping[str, object]
     known_size: int = 0
+    grows: bool = True
 
 
 def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tuple[DesiredVolume, DesiredMount]:
@@ -174,6 +175,7 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
         size=capacity.to_int() if capacity and not spec.read_only else 0,
         selinux_label=labelling.mount_label,
         known_size=typed.known_size,
+        grows=typed.grows,
         endpoint=plugin.ask("endpoint", spec),
         exclusive=(*plugin.ask("exclusive", spec), *_alone(spec)),
     )
@@ -245,7 +247,9 @@ def _claimed(wish: _Wish, lookup: Lookup, resolution: Resolution) -> _Typed:
     claims.check_node(pv, lookup.node)
     typed = _typed(lookup, pv.type, pv.source, Where.PV, name=pv.metadata.name, pv=pv, read_only=bound.read_only)
     known = bound.claim.status_capacity.get("storage")
-    return replace(typed, known_size=known.to_int() if known else 0)
+    capacity = pv.capacity.get("storage")
+    grows = claims.grows_here(bound.claim, capacity.to_int() if capacity else 0)
+    return replace(typed, known_size=known.to_int() if known else 0, grows=grows)
 
 
 def _typed(

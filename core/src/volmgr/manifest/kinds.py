@@ -111,6 +111,7 @@ def _name_problems(kind: str, metadata: ObjectMeta) -> list[Problem]:
 class _VolumeStatus:
     phase: str = ""
     capacity: _Amounts = field(default_factory=_no_amounts)
+    allocated_resource_statuses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +205,7 @@ def _claim(document: _Document, how: _How) -> PersistentVolumeClaim:
         selector=wire.spec.selector,
         phase=known.phase,
         status_capacity=known.capacity,
+        resize_status=known.allocated_resource_statuses,
     )
 
 

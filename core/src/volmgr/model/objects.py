@@ -31,6 +31,8 @@ class PersistentVolumeClaim:
     message: str = ""
     """Why it is in this phase, when that is worth knowing."""
     status_capacity: Mapping[str, Quantity] = field(default_factory=lambda: _NO_QUANTITIES)
+    resize_status: Mapping[str, str] = field(default_factory=lambda: _NO_TEXTS)
+    """How far growing it has come, by resource (`status.allocatedResourceStatuses`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
