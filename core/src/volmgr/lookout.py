@@ -41,7 +41,8 @@ class Lookout:
             del self._expected[key]
         if volume is None:
             return
-        allowed = volume.spec is None or volume.spec.read_only
+        facets = volume.facets
+        allowed = volume.spec is None or volume.spec.read_only or (facets is not None and facets.read_only)
         for uid, mount in volume.mounts.items():
             if mount.state is Presence.YES and mount.is_mount and mount.path is not None:
                 self._expected[(name, uid)] = (mount.path, allowed)

@@ -59,7 +59,8 @@ class PodSteps:
         at = self._wall()
         with uncertain_if_it_fails():
             device_path = self._finish_mount(job, request, answer, path)
-            identity = self._host.files.identity(request.target) if record.directory else None
+            proof = self._proof(record, request.target, path)
+            identity = None if proof is None else self._host.files.identity(proof)
             done = replace(
                 record,
                 step="mounted",
@@ -74,6 +75,12 @@ class PodSteps:
         is_mount = identity is not None and identity.mount is not None
         facts = replace(facts, due_at=answer.due_at, notices=answer.notices)
         return replace(facts, path=path, device_path=device_path or None, at=at, is_mount=is_mount)
+
+    def _proof(self, record: MountRecord, target: Path, path: Path) -> Path | None:
+        """Say which path shows that a volume is still mounted; of a path of the node itself (hostPath) none does."""
+        if record.directory:
+            return target
+        return path if path.is_relative_to(self._host.paths.state) else None
 
     def _finish_mount(self, job: Job, request: Mount[Any], answer: Mounted, path: Path) -> str:
         """Do what the core does after the plugin: map the device, or give the files to the Pod's group."""

@@ -117,8 +117,10 @@ class _Reconstruction:
     def _is_proven(self, record: MountRecord, path: Path | None) -> bool:
         if record.step != "mounted" or record.boot_id != self.host.kernel.boot_id:
             return False
-        if not record.directory:  # nothing of it lies on disk that could have changed
-            return True
+        if not record.directory:
+            if record.identity is None:  # nothing of it lies on disk that could have changed
+                return True
+            path = Path(record.path)
         return path is not None and record.identity is not None and self.host.files.identity(path) == record.identity
 
     def _volume_of(self, name: str, plugin: str, spec: SpecRecord) -> ActualVolume:

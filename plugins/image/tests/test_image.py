@@ -13,6 +13,7 @@ from typing import cast
 
 import pytest
 
+from volmgr import manifest
 from volmgr.host.interface import CommandResult
 from volmgr.model.pod import LocalRef
 from volmgr.plugin import (
@@ -28,6 +29,8 @@ from volmgr.plugin import (
     VolumeSpec,
 )
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed, Volume, When, pod
+from volmgr.testing.node import TestNode, plugins_of
+from volmgr.testing.node import pod as node_pod
 from volmgr_image.contract import Blobs, archive_of, entry, layout, tagged, tar, write
 from volmgr_image.credentials import authfile
 from volmgr_image.platform import Platform, this_platform
@@ -577,6 +580,22 @@ def test_an_image_is_pulled_by_the_client_once_and_asked_for_where_the_policy_sa
     assert client.verbs[3:] == ["inspect", "copy"]
     assert client.calls[-1][-2] == "docker://registry.example/app:1"
     assert host.files.names(STATE / "pulls") == ()
+
+
+def test_pods_that_start_together_pull_one_after_the_other_and_thus_once(host: FakeHost, client: Client) -> None:
+    node = TestNode(host, plugins_of(Image()))
+    node.sources_ready()
+    names = [f"pod{number}" for number in range(4)]
+    for name in names:
+        source = {"name": "v", "image": {"reference": "registry.example/app:1"}}
+        document = json.dumps(node_pod(name, source, uid=name))
+        (item,) = manifest.parse(document.encode(), "", node.plugins).items
+        node.registry.apply(item)
+    node.reconciler.step()
+    assert len(node.world.running) == 1
+    node.settle()
+    assert all(node.is_mounted(name) for name in names)
+    assert client.verbs == ["inspect", "copy"]
 
 
 def test_a_manifest_that_is_too_long_to_be_compared_is_pulled_again(host: FakeHost, client: Client) -> None:

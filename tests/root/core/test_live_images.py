@@ -11,6 +11,8 @@ import pytest
 
 from tests.live_node import PATIENCE, LiveNode
 from tests.loopback_registry import PASSWORD, USER, docker_config, running
+from volmgr.cli.client import Client
+from volmgr.host import syscalls
 from volmgr.testing.node import pod
 from volmgr_image.contract import Files, layout, tar
 
@@ -61,6 +63,26 @@ def test_an_image_stays_mounted_over_a_restart_and_a_kill_and_goes_with_its_pod(
         assert node.mount_ids() == {}
         assert list((node.root / "volmgr" / "images" / "content").iterdir()) == []
         assert not (node.root / "pods" / "uid-web").exists()
+
+
+@pytest.mark.parametrize("down", [False, True])
+def test_an_image_that_somebody_unmounted_is_mounted_again(tmp_path: Path, *, down: bool) -> None:
+    write(tmp_path / "layout", layout([tar({"file": b"1"})]))
+    with node_with(tmp_path) as node:
+        node.put("web", image(f"oci:{tmp_path}/layout:v1"))
+        node.tell("wait", "web", "--for", "mounted")
+        if down:
+            node.kill()
+            syscalls.umount(str(place(node, "web")))
+            node.start()
+        else:
+            client = Client(str(node.socket))
+            syscalls.umount(str(place(node, "web")))
+            reasons = (json.loads(line)["reason"] for line in client.follow())
+            assert next(reason for reason in reasons if reason == "VolumeVanished")
+            client.close()
+        node.tell("wait", "web", "--for", "mounted")
+        assert (place(node, "web") / "file").read_bytes() == b"1"
 
 
 def test_a_daemon_that_is_killed_while_it_unpacks_begins_anew_and_leaves_nothing(tmp_path: Path) -> None:

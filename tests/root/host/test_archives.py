@@ -502,7 +502,7 @@ def both(tmp_path: Path) -> Iterator[tuple[Site, Site]]:
         yield sites
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=400)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
 @given(layers=LAYERS)
 def test_the_kernel_and_the_host_in_memory_make_the_same_of_all_archives(
     both: tuple[Site, Site], layers: list[list[tuple[tarfile.TarInfo, bytes]]]
@@ -517,7 +517,7 @@ WHOLE = archive_of(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(
     packed=st.booleans(),
     changes=st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), max_size=6),

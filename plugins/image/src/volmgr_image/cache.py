@@ -159,8 +159,8 @@ class Cache:
 
     def _superfluous(self, limit: int) -> Iterator[str]:
         contents = sorted(self._contents(), key=lambda content: content.turn)
-        used = {text(claim, "digest") for _, claim in self._uses()}
         size = sum(content.size for content in contents)
+        used = {text(claim, "digest") for _, claim in self._uses()} if size > limit else set[str]()
         for content in contents:
             if size > limit and content.key not in used:
                 size -= content.size
