@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from volmgr.actual import ActualVolume, Facts
 from volmgr.admission import Held
@@ -85,6 +85,19 @@ def facts_of(job: Job) -> Facts:
         mode=desired.spec.mode,
         size=desired.known_size or desired.size,
     )
+
+
+class Terms(TypedDict):
+    """What every request says of the time that it has, how it is ended, and whom it tells how far it is."""
+
+    deadline: float
+    cancelled: Callable[[], bool]
+    progress: Callable[[str], None]
+
+
+def terms(job: Job, host: Host) -> Terms:
+    """Give the terms of a job's request, from now on; only making is ever cancelled."""
+    return Terms(deadline=host.clock() + job.allowed, cancelled=job.cancel.is_set, progress=job.progress)
 
 
 def spec_of(job: Job) -> Any:  # noqa: ANN401 - the plugin's own VolumeSpec type

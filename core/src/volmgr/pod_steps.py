@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from volmgr import blockmap
 from volmgr.actual import Facts, subpaths_after
 from volmgr.desired import DesiredMount
-from volmgr.jobs import Job, device_target, make_writable, mount_options, uncertain_if_it_fails
+from volmgr.jobs import Job, device_target, make_writable, mount_options, terms, uncertain_if_it_fails
 from volmgr.journal import Journal, MountRecord, SpecRecord
 from volmgr.model.volume import Applies, Presence, VolumeMode
 from volmgr.plugin import Mount, Mounted, Unmount
@@ -121,9 +121,7 @@ class PodSteps:
             reconstructed=job.actual is not None and job.actual.reconstructed,
             node=job.node,
             objects=job.objects,
-            deadline=self._host.clock() + job.allowed,
-            cancelled=job.cancel.is_set,
-            progress=job.progress,
+            **terms(job, self._host),
         )
 
     def _give_to_group(self, job: Job, request: Mount[Any], path: Path) -> None:
@@ -160,8 +158,7 @@ class PodSteps:
             target=target,
             mode=actual.mode,
             device_path=mount.device_path or actual.device_path,
-            deadline=self._host.clock() + job.allowed,
-            progress=job.progress,
+            **terms(job, self._host),
         )
         job.type.call("unmount", request, self._host)
         self._journal.forget_mount(uid, mount.spec_name)

@@ -11,7 +11,7 @@ from volmgr import blockmap
 from volmgr.actual import Facts
 from volmgr.desired import DesiredMount
 from volmgr.errors import OperationError, UncertainError
-from volmgr.jobs import Job, device_target, make_writable, mount_options, spec_of, uncertain_if_it_fails
+from volmgr.jobs import Job, device_target, make_writable, mount_options, spec_of, terms, uncertain_if_it_fails
 from volmgr.journal import Journal, SpecRecord, VolumeRecord
 from volmgr.model.volume import Presence, VolumeMode
 from volmgr.plugin import Attach, Detach, Expand, MountDevice, UnmountDevice, WaitForAttach
@@ -34,9 +34,7 @@ class VolumeSteps:
             volume=job.operation.volume,
             node_name=job.node_name,
             objects=job.objects,
-            deadline=self._host.clock() + job.allowed,
-            cancelled=job.cancel.is_set,
-            progress=job.progress,
+            **terms(job, self._host),
         )
         answer = job.type.call("attach", request, self._host)
         with uncertain_if_it_fails():
@@ -49,9 +47,7 @@ class VolumeSteps:
             volume=job.operation.volume,
             device_path=job.actual.device_path if job.actual else "",
             objects=job.objects,
-            deadline=self._host.clock() + job.allowed,
-            cancelled=job.cancel.is_set,
-            progress=job.progress,
+            **terms(job, self._host),
         )
         answer = job.type.call("wait_for_attach", request, self._host)
         return replace(facts, device_path=answer.device_path)
@@ -71,9 +67,7 @@ class VolumeSteps:
             fs_group=wanted.pod.spec.security_context.fs_group if wanted else None,
             selinux_label=facts.label,
             objects=job.objects,
-            deadline=self._host.clock() + job.allowed,
-            cancelled=job.cancel.is_set,
-            progress=job.progress,
+            **terms(job, self._host),
         )
         answer = job.type.call("mount_device", request, self._host)
         path = answer.device_path or request.device_path
@@ -101,8 +95,7 @@ class VolumeSteps:
             device_path=actual.device_path,
             target=target,
             mode=actual.mode,
-            deadline=self._host.clock() + job.allowed,
-            progress=job.progress,
+            **terms(job, self._host),
         )
         job.type.call("unmount_device", request, self._host)
         if actual.mode is VolumeMode.BLOCK:
@@ -123,8 +116,7 @@ class VolumeSteps:
             volume=job.operation.volume,
             device_path=job.actual.device_path if job.actual else "",
             node_name=job.node_name,
-            deadline=self._host.clock() + job.allowed,
-            progress=job.progress,
+            **terms(job, self._host),
         )
         job.type.call("detach", request, self._host)
         self._journal.forget_volume(job.operation.volume)
@@ -144,8 +136,7 @@ class VolumeSteps:
             old_size=actual.size,
             new_size=desired.size,
             objects=job.objects,
-            deadline=self._host.clock() + job.allowed,
-            progress=job.progress,
+            **terms(job, self._host),
         )
         answer = job.type.call("expand", request, self._host)
         size = max(answer.size, desired.size)

@@ -279,6 +279,23 @@ def test_what_a_crash_left_in_the_trash_is_deleted_at_the_next_start(files: Loca
     assert os.listdir(trash) == []
 
 
+def test_an_immutable_file_keeps_only_what_leads_to_it_in_the_trash(
+    files: LocalFiles, root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trash = root / "volmgr" / "trash"
+    for name in ("first", "second"):
+        make_tree(trash / name, 20)
+    stubborn = trash / "first" / "1" / "1"
+    subprocess.run(["chattr", "+i", stubborn], check=True)
+    try:
+        files.resume_discards()
+        files.settle()
+    finally:
+        subprocess.run(["chattr", "-i", stubborn], check=True)
+    assert [str(path.relative_to(trash)) for path in sorted(trash.rglob("*"))] == ["first", "first/1", "first/1/1"]
+    assert f"cannot remove {stubborn}: EPERM" in caplog.text
+
+
 def test_a_tree_on_another_file_system_than_the_trash_is_removed_in_place(files: LocalFiles, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     make_tree(tree, 300)

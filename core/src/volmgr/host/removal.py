@@ -36,20 +36,45 @@ def is_small(path: Path) -> bool:
     return True
 
 
-def remove_tree(path: Path, directory: int, *, cancelled: Callable[[], bool] = lambda: False) -> None:
+def remove_tree(
+    path: Path, directory: int, *, cancelled: Callable[[], bool] = lambda: False, thorough: bool = False
+) -> None:
     """Remove a file, link or tree that lies in the open `directory`; missing is success.
 
-    Its mounts have been looked for by `is_small`.
+    Its mounts have been looked for by `is_small`. What cannot be removed (an immutable file) ends it, or, when
+    `thorough`, only keeps the directories that lead there; the first such thing is the error in either case.
     """
+    refusals = _Refusals(thorough=thorough)
     try:
-        _remove(path, directory, cancelled)
+        _remove(path, directory, cancelled, refusals)
     except FileNotFoundError:
         return
     except OSError as error:
         raise _refused(path, error) from error
 
 
-def _remove(path: Path, directory: int, cancelled: Callable[[], bool]) -> None:
+class _Refusals:
+    """What could not be removed."""
+
+    def __init__(self, *, thorough: bool) -> None:
+        self._thorough = thorough
+        self._first: OperationError | None = None
+
+    def add(self, path: Path | str, error: OSError) -> None:
+        """Raise, or remember the first; a directory that is not empty since then is none."""
+        refused = _refused(path, error)
+        if not self._thorough:
+            raise refused from error
+        if self._first is None:
+            self._first = refused
+
+    def check(self) -> None:
+        """Raise the first that was remembered."""
+        if self._first is not None:
+            raise self._first
+
+
+def _remove(path: Path, directory: int, cancelled: Callable[[], bool], refusals: _Refusals) -> None:
     try:
         os.unlink(path.name, dir_fd=directory)
         return
@@ -62,18 +87,19 @@ def _remove(path: Path, directory: int, cancelled: Callable[[], bool]) -> None:
     for step in walk(str(path), path.name, directory, mount=mount, skipped=mounts.append):
         match step.when:
             case When.ENTERED:
-                removed = _empty(step, removed, cancelled, path)
+                removed = _empty(step, removed, cancelled, path, refusals)
             case When.LEAVING:
                 pass
             case When.LEFT if not (mounts and _holds_any(step.path, mounts)):
-                _remove_directory(step)
+                _remove_directory(step, refusals)
             case When.LEFT:
                 pass
     if mounts:
         raise _mounted(path, mounts)
+    refusals.check()
 
 
-def _empty(step: Step, removed: int, cancelled: Callable[[], bool], top: Path) -> int:
+def _empty(step: Step, removed: int, cancelled: Callable[[], bool], top: Path, refusals: _Refusals) -> int:
     with os.scandir(step.descriptor) as entries:
         for entry in entries:
             if removed % _CHECK_EACH == 0 and cancelled():
@@ -88,17 +114,17 @@ def _empty(step: Step, removed: int, cancelled: Callable[[], bool], top: Path) -
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise _refused(f"{step.path}/{entry.name}", error) from error
+                refusals.add(f"{step.path}/{entry.name}", error)
     return removed
 
 
-def _remove_directory(step: Step) -> None:
+def _remove_directory(step: Step, refusals: _Refusals) -> None:
     try:
         os.rmdir(step.name, dir_fd=step.descriptor)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise _refused(step.path, error) from error
+        refusals.add(step.path, error)
 
 
 def _holds_any(path: str, mounts: list[str]) -> bool:

@@ -85,7 +85,7 @@ class Trash:
     def _remove(self, place: Path) -> None:
         is_small(place)
         with self._opened() as trash:
-            remove_tree(place, trash)
+            remove_tree(place, trash, thorough=True)
 
     def _place(self, name: str) -> Path:
         return self._path / f"{os.getpid()}-{next(self._numbers)}-{name[:128]}"
