@@ -84,9 +84,9 @@ class Preparations:
             preparation.error = error
             preparation.done.set()
             return True
-        if plan.awaited or self._stopped:
-            what = "volmgrd to end" if self._stopped else f"the new content of {', '.join(plan.awaited)}"
-            preparation.waits_for = what
+        waits_for = self._waits_for(plan)
+        if waits_for:
+            preparation.waits_for = waits_for
             return False
         held = self._hold(plan)
         if held is None:
@@ -94,6 +94,13 @@ class Preparations:
             return False
         self._start(preparation, plan, held)
         return True
+
+    def _waits_for(self, plan: Plan) -> str:
+        if self._stopped:
+            return "volmgrd to end"
+        if not self._world.reconstructed:
+            return "what is mounted to be found"
+        return f"{', '.join(plan.awaited)} to be mounted as it is wanted" if plan.awaited else ""
 
     def _plan(self, preparation: Preparation) -> Plan:
         if self._world.readiness.read_only:

@@ -407,6 +407,24 @@ def test_a_daemon_that_is_killed_at_any_call_of_a_preparation_is_right_after_its
         assert (host.table, host.files.names(host.paths.pods)) == ({}, ()), faults.trace[-1]
 
 
+def test_right_after_a_start_a_preparation_waits_for_what_is_mounted_to_be_found(
+    node: TestNode, host: FakeHost
+) -> None:
+    memory = {"name": "scratch", "emptyDir": {"medium": "Memory"}}
+    node.put_file("web.yaml", web(at("scratch", "/a", subPath="x"), volumes=(memory,)))
+    node.mounts("web")
+    before = host.mounts.table()
+    host.files.remove_tree(host.paths.state / "mounts")  # nothing proves what is there
+    node.start()
+    preparation = Preparation("web")
+    node.reconciler.post(Ask(lambda: node.reconciler.preparations.begin(preparation)))
+
+    node.sources_ready()
+
+    assert preparation.result().problems == ()
+    assert host.mounts.table() == before
+
+
 def test_while_sub_paths_are_bound_the_teardown_waits_and_says_for_what(node: TestNode, host: FakeHost) -> None:
     node.put_file("web.yaml", web(at("scratch", "/a", subPath="x"), volumes=(SCRATCH,)))
     preparation = Preparation("web")

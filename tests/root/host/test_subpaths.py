@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -233,6 +234,32 @@ def test_data_in_the_way_is_kept(host: Host, volume: Path, place: Path) -> None:
         host.subpaths.bind(volume, "d", place)
 
     assert place.read_text() == "somebody's"
+
+
+def test_many_that_make_the_same_directories_at_once_all_get_them(host: Host, volume: Path, place: Path) -> None:
+    def bind(number: int) -> int:
+        target = place.with_name(str(number))
+        host.subpaths.bind(volume, f"a{number // 8}/b/{'c' * 200}", target)
+        assert target.stat().st_nlink > 0, "it was deleted since"
+        return target.stat().st_ino
+
+    volume.chmod(0o2775)
+    with ThreadPoolExecutor(8) as threads:
+        inodes = list(threads.map(bind, range(160)))
+
+    assert len(set(inodes)) == 20
+    made = list(volume.rglob("*"))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o2775}
+    assert len(made) == 60, "no draft is left"
+
+
+def test_a_half_made_directory_of_a_killed_daemon_is_replaced(host: Host, volume: Path, place: Path) -> None:
+    (volume / ".volmgr-new-a").mkdir(0o700)
+
+    assert host.subpaths.bind(volume, "a", place)
+
+    assert [path.name for path in volume.iterdir()] == ["a"]
+    assert stat.S_IMODE((volume / "a").stat().st_mode) == 0o777
 
 
 ATTACKER = """

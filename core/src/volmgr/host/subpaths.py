@@ -16,7 +16,7 @@ from pathlib import Path
 
 from volmgr.errors import OperationError, SpecError
 from volmgr.host import syscalls
-from volmgr.host.file_system_types import CORRUPTED
+from volmgr.host.file_system_types import CORRUPTED, type_name
 from volmgr.host.interface import Files, Mounts
 from volmgr.host.mount_options import MS_BIND
 from volmgr.host.opening import GONE, Opener, remedy
@@ -31,7 +31,7 @@ _ATTEMPTS = 64  # how often what is renamed or deleted meanwhile is looked for a
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY
 _NEW = 0o700  # nobody uses a new directory before it has its mode
 _NAME = 200
-_TAKEN = frozenset({errno.EEXIST, errno.ENOTDIR, errno.ENOTEMPTY})  # what rename(2) says of a name that is there
+_TAKEN = frozenset({errno.EEXIST, errno.ENOTDIR})  # what is said of a name, or a draft, that somebody else has
 
 
 class LocalSubpaths:
@@ -181,7 +181,8 @@ class _Walk:
             except FileNotFoundError:
                 if not self._create or attempt + 1 == _ATTEMPTS:
                     raise
-            self._make(parts)
+            with suppress(FileNotFoundError):  # somebody else makes or deletes it at the same time
+                self._make(parts)
         raise AssertionError  # the last attempt has raised
 
     def _make(self, parts: list[str]) -> None:
@@ -253,23 +254,42 @@ def _make_directory(name: str, above: int, mode: int) -> None:
 
     One that a crash left unfinished is replaced: nobody but us makes names such as its own.
     """
-    draft = f".volmgr-new-{name}"[:_NAME]
+    draft = os.fsdecode(os.fsencode(f".volmgr-new-{name}")[:_NAME])
     with suppress(OSError):
         os.rmdir(draft, dir_fd=above)
     os.mkdir(draft, _NEW, dir_fd=above)
-    made = syscalls.open_beneath(draft, os.O_RDONLY | os.O_DIRECTORY, descriptor=above)
     try:
-        found = os.fstat(made)
-        if found.st_uid == os.geteuid() and found.st_mode & 0o777 == _NEW:  # nobody put another in its place
+        _give_mode(draft, above, mode)
+        syscalls.rename_new(draft, name, above)
+    except OSError as error:
+        with suppress(OSError):
+            os.rmdir(draft, dir_fd=above)
+        if error.errno != errno.EINVAL:
+            raise
+    else:
+        return
+    os.mkdir(name, _NEW, dir_fd=above)  # NFS renames over what is there, so that no draft can be used
+    _give_mode(name, above, mode)
+
+
+def _give_mode(name: str, above: int, mode: int) -> None:
+    made = syscalls.open_beneath(name, os.O_RDONLY | os.O_DIRECTORY, descriptor=above)
+    try:
+        if _is_new(made):
             os.fchmod(made, mode)
     finally:
         os.close(made)
-    try:
-        os.rename(draft, name, src_dir_fd=above, dst_dir_fd=above)
-    except OSError:
-        with suppress(OSError):
-            os.rmdir(draft, dir_fd=above)
-        raise
+
+
+def _is_new(made: int) -> bool:
+    """Say whether an open directory is the one that was just made, rather than somebody else's in its place."""
+    found = os.fstat(made)
+    if stat.S_IMODE(found.st_mode) & 0o777 != _NEW:
+        return False
+    if found.st_uid == os.geteuid():
+        return True
+    # A server that squashes root says that a new directory is somebody else's.
+    return type_name(syscalls.statfs(f"/proc/self/fd/{made}").type) == "nfs" and not os.listdir(made)
 
 
 def parts_of(sub_path: str) -> list[str]:

@@ -33,6 +33,8 @@ _INSIDE = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
 _IN_ROOT = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS
 _RENAMED = 1024  # how often an open is tried again that the kernel could not judge because something was renamed
 
+_RENAME_NOREPLACE = 1
+
 UMOUNT_FORCE = 1
 UMOUNT_DETACH = 2
 UMOUNT_NOFOLLOW = 8
@@ -124,6 +126,13 @@ def mount(source: str, target: str, fstype: str, flags: int = 0, data: str = "")
 def umount(target: str, flags: int = UMOUNT_NOFOLLOW) -> None:
     """Unmount what is on top at `target`."""
     if _libc.umount2(os.fsencode(target), flags) != 0:
+        raise _error(target)
+
+
+def rename_new(source: str, target: str, directory: int) -> None:
+    """Rename within an open directory, never over what is there; EINVAL where the file system cannot."""
+    names = (directory, os.fsencode(source), directory, os.fsencode(target))
+    if _libc.renameat2(*names, ctypes.c_uint(_RENAME_NOREPLACE)) != 0:
         raise _error(target)
 
 

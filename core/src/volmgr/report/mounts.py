@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from volmgr.actual import Cause
 from volmgr.claims import extra_group
 from volmgr.errors import SpecError, VolmgrError
 from volmgr.model.downward import Amounts, allocatable
@@ -189,6 +190,8 @@ class _Planning:
         report = _bare_report(mount, read_only=read_only)
         there = self._there(volume)
         if volume is None or there is None or there.path is None:
+            if volume is not None and self._is_taken_over(volume):
+                self._awaited.add(volume.name)
             return replace(report, problem=self._absence(mount.name, volume))
         relabel = volume.facets.relabel and not volume.mounts[self._pod.uid].spec.read_only and not there.label
         report = replace(report, source=str(there.path), relabel=relabel)
@@ -246,6 +249,15 @@ class _Planning:
         """Say whether a volume's content is about to be replaced; not when that failed, or waits for an object."""
         uid = self._pod.uid
         if volume.mounts[uid].missing or mount_is_good(volume, self._world.actual.get(volume.name), uid):
+            return False
+        return self._world.admission.backoff(Operation(Verb.MOUNT, volume.name, uid)) is None
+
+    def _is_taken_over(self, volume: DesiredVolume) -> bool:
+        """Say whether a volume that was found at the start is about to be looked at."""
+        uid = self._pod.uid
+        actual = self._world.actual.get(volume.name)
+        mount = actual.mounts.get(uid) if actual else None
+        if mount is None or mount.state is not Presence.UNCERTAIN or mount.cause is not Cause.RECONSTRUCTION:
             return False
         return self._world.admission.backoff(Operation(Verb.MOUNT, volume.name, uid)) is None
 
