@@ -1,0 +1,1 @@
+"""Volume types that executables bring: flexVolume drivers."""
