@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.flow.core.probes import claim_of, storage
 from tests.flow.machine.sites import Site
+from tests.unit.sources.claim_bench import asking, pv, pvc
 from volmgr.errors import OperationError
 from volmgr.host.interface import Host
 from volmgr.model.names import escape
@@ -235,6 +236,33 @@ def _mounted_disk(stage: Stage) -> None:
     _disk_pod(stage)
 
 
+def _offer_claim(stage: Stage) -> None:
+    """Offer a volume and a claim that have to find each other, and another volume."""
+    directory = {"hostPath": {"path": str(stage.site.top / "claimed"), "type": "DirectoryOrCreate"}}
+    stage.put_file("pv.yaml", pv("v", **directory), pv("w", "2Gi", **directory))
+    stage.put_file("pvc.yaml", pvc("c"))
+
+
+def _claim_pod(stage: Stage) -> None:
+    stage.apply("web", claim_of("data", "c"))
+
+
+def _ephemeral_pod(stage: Stage) -> None:
+    stage.apply("web", {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": asking()}}})
+
+
+def _claimed(stage: Stage) -> None:
+    _offer_claim(stage)
+    _claim_pod(stage)
+    stage.apply("other", {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": asking()}}})
+
+
+def _without_claim(stage: Stage) -> None:
+    stage.node.delete("uid-web")
+    stage.files.pop("pvc.yaml", None)
+    stage.node.remove_file("pvc.yaml")
+
+
 def _replace(stage: Stage) -> None:
     stage.apply("web", DISK, uid="uid-other")
 
@@ -284,6 +312,9 @@ MOUNTS = (
     Story("a Pod is accepted that wants nothing", lambda stage: stage.apply("web")),
     Story("a loop disk is mounted", _disk_pod, _offer_disk),
     Story("a Secret and a ConfigMap are mounted", _object_pod, _old_objects),
+    Story("a claim gets a volume", _offer_claim),
+    Story("a claim is mounted", _claim_pod, _offer_claim),
+    Story("an ephemeral volume is mounted", _ephemeral_pod, _offer_claim),
 )
 CHANGES = (
     Story(
@@ -309,11 +340,14 @@ UNMOUNTS = (
     Story("a UID is used again with other volumes", _reused_uid, _memory_with_files),
     Story("a Secret and a ConfigMap are unmounted", lambda stage: stage.node.delete("uid-web"), _mounted_objects),
     Story("a loop disk is unmounted", lambda stage: stage.node.delete("uid-web"), _mounted_disk),
+    Story("a claim goes with its Pod", _without_claim, _claimed),
+    Story("an ephemeral volume goes with its Pod", lambda stage: stage.node.delete("uid-other"), _claimed),
 )
 STARTS = (
     Story("a daemon starts with everything mounted", Stage.restart, _kept_pod, starts=True),
     Story("a daemon starts after a reboot", Stage.restart, _rebooted, starts=True),
     Story("a daemon starts when a Pod has left", Stage.restart, _left, starts=True),
+    Story("a daemon starts with claims", Stage.restart, _claimed, starts=True),
     Story("a daemon starts when a ConfigMap was meddled with", Stage.restart, _meddled, starts=True),
     Story("a daemon starts and finds orphans", Stage.restart, _orphaned, starts=True),
 )

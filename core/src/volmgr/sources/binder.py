@@ -17,7 +17,7 @@ from volmgr.model.volume import PersistentVolume
 from volmgr.sources.bindings import Binding, Bindings
 from volmgr.sources.changes import Change, ObjectChanged, ObjectLeft, PodAccepted
 from volmgr.sources.shelf import Kind, Links, Shelf
-from volmgr.sources.stock import PV, PVC, Stock, volume_ref
+from volmgr.sources.stock import PV, PVC, ClaimStanding, Standing, Stock, volume_ref
 
 
 class Binder:
@@ -43,7 +43,7 @@ class Binder:
         """What is to be looked at."""
         self._touched: set[ObjectRef] = set()
         """What may have to be told anew."""
-        self._told: dict[ObjectRef, ObjectChanged] = {}
+        self._told: dict[ObjectRef, ClaimStanding | tuple[ObjectChanged, Standing]] = {}
         self.unrecorded: dict[ObjectRef, OperationError] = {}
         """What could not be recorded, with why: it is as it was, and tried again at the next `settle`."""
 
@@ -86,7 +86,8 @@ class Binder:
             self._stock.unread.discard(source)
             if not self._stock.unread:
                 self._look_soon(self._pending)
-                self._look_soon(map(volume_ref, {*self._bindings.volumes(), *self._stock.volumes}))
+                self._look_soon(map(volume_ref, filter(self._stock.is_doubtful, self._bindings.volumes())))
+                self._look_soon(map(volume_ref, self._reserved))
 
     def _hear_object(self, change: ObjectChanged) -> None:
         item, ref = change.item, ref_of(change.item)
@@ -318,18 +319,25 @@ class Binder:
     # --- what is told ---
 
     def _tell(self, ref: ObjectRef) -> None:
-        is_volume = ref.kind == PV
-        why = self._why.get(ref, "")
-        now = self._stock.volume_as_told(ref.name) if is_volume else self._stock.claim_as_told(ref, why)
-        before = self._told.get(ref)
-        if now == before:
+        """Tell of a claim or volume if anything of it changed."""
+        now = self._standing(ref)
+        if now == self._told.get(ref):
             return
         if now is None:
             del self._told[ref]
             self._emit(ObjectLeft(ref))
+            return
+        self._told[ref] = now
+        if isinstance(now, ClaimStanding):
+            self._emit(now.told())
         else:
-            self._told[ref] = now
-            self._emit(now)
+            self._emit(replace(self._stock.volumes[ref.name], item=self._stock.owned(ref.name)))
+
+    def _standing(self, ref: ObjectRef) -> ClaimStanding | tuple[ObjectChanged, Standing] | None:
+        if ref.kind == PVC:
+            return self._stock.claim_standing(ref, self._why.get(ref, ""))
+        said = self._stock.volumes.get(ref.name)
+        return (said, self._stock.standing(ref.name)) if said else None
 
     # --- what is asked for ---
 

@@ -68,8 +68,10 @@ class Bindings:
 
     def of_claim(self, claim: ObjectRef) -> Binding | None:
         """Give the record of the volume that a claim has; those that it had are not meant."""
-        found = (self._by_volume[name] for name in sorted(self._by_claim.get(claim, ())))
-        return next((binding for binding in found if not binding.released), None)
+        for name in sorted(self._by_claim.get(claim, ())):
+            if not self._by_volume[name].released:
+                return self._by_volume[name]
+        return None
 
     def volumes_of(self, claim: ObjectRef) -> tuple[str, ...]:
         """Give the volumes that a claim of this name has or had."""

@@ -56,8 +56,11 @@ class Consumers:
 
     def made(self, ref: ObjectRef) -> PersistentVolumeClaim | None:
         """Give the claim of this name that was made for a Pod: of several, for the one that came first."""
-        found = (self._by_pod[uid][ref] for uid in self._by_claim.get(ref, ()))
-        return next((claim for claim in found if claim is not None), None)
+        for uid in self._by_claim.get(ref, ()):
+            claim = self._by_pod[uid][ref]
+            if claim is not None:
+                return claim
+        return None
 
     def _drop(self, ref: ObjectRef, uid: str) -> None:
         uids = self._by_claim[ref]

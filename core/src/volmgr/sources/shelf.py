@@ -74,6 +74,10 @@ class Links(Generic[A, B]):
         self._ones: dict[B, A] = {}
         self._things: dict[A, set[B]] = {}
 
+    def __iter__(self) -> Iterator[B]:
+        """Give every thing."""
+        return iter(tuple(self._ones))
+
     def put(self, one: A, thing: B) -> None:
         """Let a thing belong to one, and to no other."""
         self.drop(thing)

@@ -68,35 +68,42 @@ class Stock:
             return replace(pv, claim_ref=replace(pv.claim_ref, uid=""))
         return pv
 
-    def owned(self, name: str) -> PersistentVolume:
-        """Give a volume with the claim that it belongs to, its phase and why."""
+    def standing(self, name: str) -> Standing:
+        """Say whose a volume is, in which phase, and why."""
         pv = self.stated(name)
         held = self.bindings.of_volume(name)
         if self.is_damaged(name):
-            path = self.bindings.path(name)
-            return replace(
-                pv, phase="Failed", message=f"{path} is damaged; if it is nobody's, volmgr release pv/{name}"
-            )
+            why = f"{self.bindings.path(name)} is damaged; if it is nobody's, volmgr release pv/{name}"
+            return Standing("Failed", pv.claim_ref, why)
         if held is not None and held.claim is not None:
             owner = ClaimRef(namespace=held.claim.namespace, name=held.claim.name, uid=held.uid)
-            pv = replace(pv, claim_ref=owner)
-            claim = self.claim(held.claim)
-            if not held.released and claim is not None and claim.metadata.uid == held.uid:
-                return replace(pv, phase="Bound")
-            if not held.released and not self.is_gone(held.claim):
-                return replace(pv, phase="Bound", message=f"claim {owner.namespace}/{owner.name} was not read yet")
-            return replace(pv, phase="Released", message=_released(pv, owner))
-        if pv.claim_ref is not None and pv.claim_ref.uid and self.is_gone(claim_ref_of(pv.claim_ref)):
-            return replace(pv, phase="Released", message=_released(pv, pv.claim_ref))
-        return replace(pv, phase="Available")
+            if not held.released and (self._is_there(owner) or not self.is_gone(held.claim)):
+                return Standing("Bound", owner)
+            return Standing("Released", owner, _released(pv, owner))
+        owner = pv.claim_ref
+        if owner is not None and owner.uid and self.is_gone(claim_ref_of(owner)) and not self._is_there(owner):
+            return Standing("Released", owner, _released(pv, owner))
+        return Standing("Available", owner)
 
-    def volume_as_told(self, name: str) -> ObjectChanged | None:
-        """Give a volume with the claim that it belongs to; None when it is not there."""
-        said = self.volumes.get(name)
-        return None if said is None else replace(said, item=self.owned(name))
+    def is_doubtful(self, name: str) -> bool:
+        """Say whether a volume with a record, or its claim, was not there as long as not everything was read."""
+        held = self.bindings.of_volume(name)
+        if held is None or held.claim is None or held.released or name not in self.volumes:
+            return True
+        claim = self.claim(held.claim)
+        return claim is None or claim.metadata.uid != held.uid
 
-    def claim_as_told(self, ref: ObjectRef, why: str) -> ObjectChanged | None:
-        """Give a claim with its volume and phase, or with what it waits for; None when it is not there."""
+    def _is_there(self, owner: ClaimRef) -> bool:
+        claim = self.claim(claim_ref_of(owner))
+        return claim is not None and claim.metadata.uid == owner.uid
+
+    def owned(self, name: str) -> PersistentVolume:
+        """Give a volume with the claim that it belongs to, its phase and why."""
+        now = self.standing(name)
+        return replace(self.stated(name), claim_ref=now.owner, phase=now.phase, message=now.message)
+
+    def claim_standing(self, ref: ObjectRef, why: str) -> ClaimStanding | None:
+        """Say which volume a claim has, or what it waits for; None when it is not there."""
         claim = self.claim(ref)
         if claim is None:
             return None
@@ -106,20 +113,46 @@ class Stock:
             origin = "made for its Pod"
         held = self.bindings.of_claim(ref)
         if held is None or held.uid != claim.metadata.uid:
-            told = replace(claim, phase="Pending", message=why)
-            return ObjectChanged(told, revision, origin)
-        lost = held.volume not in self.volumes
-        message = f"{PV} {held.volume}, its volume, is not there any more; put it back" if lost else ""
+            return ClaimStanding(claim, revision, origin, why)
+        return ClaimStanding(claim, revision, origin, "", held, lost=held.volume not in self.volumes)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Whose a volume is, in which phase, and why; cheap to compare."""
+
+    phase: str
+    owner: ClaimRef | None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimStanding:
+    """What a claim has, or waits for; cheap to compare."""
+
+    claim: PersistentVolumeClaim
+    revision: str
+    origin: str
+    why: str
+    held: Binding | None = None
+    lost: bool = False
+
+    def told(self) -> ObjectChanged:
+        """Give the claim as it is told."""
+        claim, held = self.claim, self.held
+        if held is None:
+            return ObjectChanged(replace(claim, phase="Pending", message=self.why), self.revision, self.origin)
+        message = f"{PV} {held.volume}, its volume, is not there any more; put it back" if self.lost else ""
         if claim.volume_name not in {"", held.volume}:
             message = message or f"its manifest names {claim.volume_name}, but {held.volume} is its volume already"
-        told = replace(
+        bound = replace(
             claim,
             volume_name=held.volume,
-            phase="Lost" if lost else "Bound",
+            phase="Lost" if self.lost else "Bound",
             message=message,
             status_capacity=MappingProxyType({"storage": Quantity.of(held.size)} if held.size else {}),
         )
-        return ObjectChanged(told, f"{revision}@{held.volume}", origin)
+        return ObjectChanged(bound, f"{self.revision}@{held.volume}", self.origin)
 
 
 def volume_ref(name: str) -> ObjectRef:
