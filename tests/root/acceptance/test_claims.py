@@ -107,3 +107,68 @@ def test_types_that_nobody_serves_are_refused_with_what_to_use(node: Outside) ->
     node.until_why("a", "write a csi volume with driver ebs.csi.aws.com instead")
     path = node.put("b.json", pod("b", {"name": "v", "rbd": {"image": "i", "monitors": ["m"]}}))
     assert "rbd.csi.ceph.com" in node.volmgr("check", str(path)).stdout
+
+
+def local(name: str, path: Path, *modes: str) -> Document:
+    """Give a PersistentVolume of type local, without a nodeAffinity."""
+    path.mkdir(exist_ok=True)
+    document = volume(name, path, accessModes=list(modes or ("ReadWriteOnce",)), local={"path": str(path)})
+    del document["spec"]["hostPath"]
+    return document
+
+
+def test_a_local_volume_needs_no_node_affinity_and_keeps_its_data_over_pods(node: Outside, tmp_path: Path) -> None:
+    node.put("storage.json", local("v", tmp_path / "v"), claim())
+    for number in range(3):
+        shop = node.put("shop.json", pod("shop", CLAIM, uid=f"uid-{number}"))
+        node.wait("shop")
+        target = node.root / "pods" / f"uid-{number}" / "volumes" / "kubernetes.io~local-volume" / "v"
+        assert str(target) in node.mounts()
+        (target / f"data-{number}").write_text("kept")
+        shop.unlink()
+        node.wait("shop", "unmounted")
+    assert sorted(each.name for each in (tmp_path / "v").iterdir()) == ["data-0", "data-1", "data-2"]
+    assert phases(node) == {"default/orders": "Bound", "pv/v": "Bound"}
+
+
+@pytest.mark.parametrize("kind", [volume, local])
+def test_a_volume_for_one_pod_is_handed_over_when_that_pod_is_gone(node: Outside, tmp_path: Path, kind: Any) -> None:  # noqa: ANN401
+    document = kind("v", tmp_path / "v")
+    document["spec"]["accessModes"] = ["ReadWriteOncePod"]
+    asked = claim()
+    asked["spec"]["accessModes"] = ["ReadWriteOncePod"]
+    node.put("storage.json", document, asked)
+    first = node.put("a.json", pod("a", CLAIM))
+    node.wait("a")
+    node.put("b.json", pod("b", CLAIM))
+    node.until_why("b", "volume uses the ReadWriteOncePod access mode and is already in use by another pod")
+    first.unlink()
+    node.wait("b")
+
+
+def test_a_dumped_pair_of_a_cluster_is_bound_as_it_is(node: Outside, tmp_path: Path) -> None:
+    owner = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "default", "name": "orders", "uid": "u1"}
+    dumped = claim(uid="u1", finalizers=["kubernetes.io/pvc-protection"], resourceVersion="7")
+    dumped["spec"]["volumeName"] = "v"
+    dumped["status"] = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
+    node.put("claim.json", dumped)
+    node.put("pv.json", volume("v", tmp_path / "v", claimRef=owner))
+    node.put("shop.json", pod("shop", CLAIM))
+    node.wait("shop")
+
+
+def test_a_wrong_template_of_an_ephemeral_volume_is_refused_where_it_stands(node: Outside) -> None:
+    template = {"spec": {"accessModes": "ReadWriteOnce"}}
+    path = node.put("a.json", pod("a", {"name": "v", "ephemeral": {"volumeClaimTemplate": template}}))
+    said = node.volmgr("check", str(path), code=1).stderr
+    assert "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes" in said
+    missing = node.put("b.json", pod("b", {"name": "v", "ephemeral": {}}))
+    assert "ephemeral.volumeClaimTemplate: is missing" in node.volmgr("check", str(missing), code=1).stderr
+
+
+def test_a_plan_without_a_daemon_binds_on_paper_only(node: Outside, tmp_path: Path) -> None:
+    node.put("all.json", pod("shop", CLAIM), claim(), volume("v", tmp_path / "v"))
+    root = tmp_path / "another"
+    plan = node.volmgr("plan", "--root-dir", str(root), "--manifests", str(node.manifests), code=2).stdout
+    assert "mount" in plan
+    assert not root.exists()
