@@ -238,7 +238,7 @@ def _mounted_disk(stage: Stage) -> None:
 
 def _offer_claim(stage: Stage) -> None:
     """Offer a volume and a claim that have to find each other, and another volume."""
-    directory = {"hostPath": {"path": str(stage.site.top / "claimed"), "type": "DirectoryOrCreate"}}
+    directory: dict[str, Any] = {"hostPath": {"path": str(stage.site.top / "claimed"), "type": "DirectoryOrCreate"}}
     stage.put_file("pv.yaml", pv("v", **directory), pv("w", "2Gi", **directory))
     stage.put_file("pvc.yaml", pvc("c"))
 

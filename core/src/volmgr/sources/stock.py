@@ -80,10 +80,10 @@ class Stock:
             if not held.released and (self._is_there(owner) or not self.is_gone(held.claim)):
                 return Standing("Bound", owner)
             return Standing("Released", owner, _released(pv, owner))
-        owner = pv.claim_ref
-        if owner is not None and owner.uid and self.is_gone(claim_ref_of(owner)) and not self._is_there(owner):
-            return Standing("Released", owner, _released(pv, owner))
-        return Standing("Available", owner)
+        named = pv.claim_ref
+        if named is not None and named.uid and self.is_gone(claim_ref_of(named)) and not self._is_there(named):
+            return Standing("Released", named, _released(pv, named))
+        return Standing("Available", named)
 
     def is_doubtful(self, name: str) -> bool:
         """Say whether a volume with a record, or its claim, was not there as long as not everything was read."""
