@@ -155,8 +155,9 @@ class Facets:
 
     attach, device, block, expand: which operations it takes part in. selinux: mounts with `-o context=`.
     multi_attach: several nodes at once. remount: mounted again whenever a referenced object changes.
-    directory: has a directory below the Pod's (hostPath has none). read_only: containers may only read it, whatever their
-    volumeMounts say. relabel: its files may be given the SELinux label of a container (not what the node shares).
+    directory: has a directory below the Pod's (hostPath has none; what such a type mounts below `ROOT/volmgr` is
+    watched, too). read_only: containers may only read it, whatever their volumeMounts say.
+    relabel: its files may be given the SELinux label of a container (not what the node shares).
     """
 
     attach: bool = False

@@ -89,8 +89,9 @@ class Cache:
     def clear(self, use: Use) -> None:
         """Unmount a volume, and take away what an operation left half made; never mounted is success."""
         place = self.place(use)
-        self._host.mounts.unmount_below(place)
-        self._host.files.remove_directory(place)
+        if self._host.files.info(place) is not None:  # else no long mount table need be read
+            self._host.mounts.unmount_below(place)
+            self._host.files.remove_directory(place)
         self._host.files.remove_directory(place.parent)
         self.clear_work(use)
 
