@@ -148,7 +148,7 @@ class Reconciler:
         if not state.ready and state.problem and old != state.problem:
             self._desk.event(Severity.WARNING, "SourceNotReady", f"source {state.source}: {state.problem}")
         if self.world.sources_ready != was_ready:
-            self._readiness_changed()
+            self._readiness_changed(self._tenancy.reconsider)
 
     def _complain(self, complaints: Complaints) -> None:
         old = self.world.complaints.get(complaints.origin, ())
@@ -174,12 +174,12 @@ class Reconciler:
             look=self._looks,
         )
 
-    def _readiness_changed(self) -> None:
+    def _readiness_changed(self, look: Callable[[str], None] | None = None) -> None:
         """Look at everything: what was held back may be due now."""
         before = self.world.readiness
         self.world.readiness = self._readiness()
         for uid in tuple(self.world.pods):
-            self._tenancy.populate(uid)
+            (look or self._tenancy.populate)(uid)
         for volume in (*self.world.actual, *self.world.desired):
             self._desk.dirty[volume.name] = None
         if self.world.readiness.unmount and not before.unmount:

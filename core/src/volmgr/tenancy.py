@@ -33,6 +33,8 @@ class Tenancy:
         self._users: dict[ObjectRef, set[str]] = {}
         self._retain_timer: Timer | None = None
         self._labels = Labels(desk.world)
+        self._added: set[str] = set()
+        """Pods that were last looked at as such whose volumes are wanted, by UID."""
 
     def accept(self, change: PodAccepted) -> None:
         uid = change.pod.uid
@@ -73,6 +75,16 @@ class Tenancy:
             keep_finished=self._world.keeps_finished,
         )
 
+    def reconsider(self, uid: str) -> None:
+        """Bring what one Pod wants up to date, when only the readiness of sources has changed.
+
+        A Pod that stays wanted wants what it did: what it refers to is looked up when that changes.
+        """
+        if uid in self._added and self._stance(self._world.pods[uid]) is Stance.ADD:
+            self._desk.touched[uid] = None
+        else:
+            self.populate(uid)
+
     def populate(self, uid: str) -> None:
         """Bring what one Pod wants up to date."""
         entry = self._world.pods[uid]
@@ -81,6 +93,7 @@ class Tenancy:
         if standing is Stance.REMOVE and self._ask_holders(uid, entry):
             standing = Stance.KEEP
         self._desk.touched[uid] = None
+        (self._added.add if standing is Stance.ADD else self._added.discard)(uid)
         if standing is Stance.REMOVE:
             self._desk.living.pop(uid, None)
             self._refer(uid, set())
