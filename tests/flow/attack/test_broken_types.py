@@ -147,4 +147,4 @@ def test_a_mount_that_is_always_due_again_does_not_spin() -> None:
     node.sources_ready()
     node.apply(pod("due", {"name": "v", "broken": {"at": "refresh_at"}}, uid="uid-due"))
     node.advance(5)
-    assert 1 < len(counted) <= 12
+    assert 1 < len(counted) <= 24  # ten mounts in five seconds; it is asked after each, and when each is due
