@@ -100,7 +100,7 @@ def test_what_is_said_while_it_takes_its_time() -> None:
 def test_a_probe_that_fails_proves_nothing(exit_code: int) -> None:
     host = host_with()
     answer(host, "blkid", exit_code)
-    with pytest.raises(OperationError, match="cannot tell what is on /dev/sdb, so it is not touched: blkid -p"):
+    with pytest.raises(OperationError, match="cannot tell what is on /dev/sdb of .+, so it is not touched: blkid -p"):
         host.filesystems.ensure_mounted(wanted(host))
     del host.programs["blkid"]
     with pytest.raises(OperationError, match="so it is not touched: cannot run blkid"):

@@ -73,7 +73,7 @@ class FileSystems:
             self._go_on(wanted)
         if self._is_there(wanted):
             return
-        content = probed(self._host, wanted.device)
+        content = probed(self._host, wanted.device, wanted.owner)
         if not content.fstype:
             self._refuse_read_only(wanted)
             self._formatting.check(wanted.device, wanted.fstype, wanted.owner, content)
@@ -141,7 +141,7 @@ class FileSystems:
     def _go_on(self, wanted: DeviceMount) -> None:
         """End a formatting of ours that was cut off: no Pod has had the device since."""
         self._host.mounts.unmount(wanted.target)  # of _is_whole(), if that was cut off
-        content = probed(self._host, wanted.device)
+        content = probed(self._host, wanted.device, wanted.owner)
         ours = not content.known or content.fstype == wanted.fstype
         if ours and not (content.fstype and self._is_whole(wanted)):
             self._refuse_read_only(wanted)

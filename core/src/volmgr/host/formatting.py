@@ -117,12 +117,12 @@ def erasing(device: Path) -> str:
     return f"blkdiscard --force --zeroout {device}"
 
 
-def probed(host: Host, device: Path) -> DeviceContent:
-    """Say what is on a device, or raise OperationError that says what cannot be proved."""
+def probed(host: Host, device: Path, owner: str) -> DeviceContent:
+    """Say what is on a device of `owner`, or raise OperationError that says what cannot be proved."""
     try:
         return content_of(host, device)
     except OperationError as error:
-        raise OperationError(f"cannot tell what is on {device}, so it is not touched: {error}") from error
+        raise OperationError(f"cannot tell what is on {device} of {owner}, so it is not touched: {error}") from error
 
 
 def _refusal(device: Path, fstype: str, owner: str) -> str:

@@ -227,7 +227,7 @@ class _Planning:
             sub_path=text,
             target=target,
             revision=there.revision,
-            create=not volume.facets.read_only,
+            create=not _is_read_only(volume, self._pod.uid),
         )
 
     def _there(self, volume: DesiredVolume | None) -> PodMount | None:

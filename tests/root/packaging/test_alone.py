@@ -1,0 +1,62 @@
+"""Each volume type alone beside the core: wheels of this tree in an environment that has nothing else of it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+TYPES = [path.parent.name for path in sorted(ROOT.glob("plugins/*/pyproject.toml"))]
+EXTRAS = {"projected": "testing,tokens"}
+"""What the README of a type tells to install beside it."""
+
+
+def uv(*arguments: str | Path) -> str:
+    """Run the pinned uv."""
+    command = [sys.executable, "-m", "uv", "--quiet", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def wheel(package: Path, directory: Path) -> Path:
+    """Build the wheel of a package, as for publishing, without a network."""
+    offline = ("--offline", "--no-build-isolation", "--wheel", "--python", sys.executable)
+    uv("build", *offline, "--out-dir", directory, package)
+    (built,) = directory.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the core."""
+    return wheel(ROOT / "core", tmp_path_factory.mktemp("core"))
+
+
+@pytest.fixture
+def venv(tmp_path: Path, core: Path, name: str) -> Path:
+    """An environment of the core and one type, dependencies as they are locked."""
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    pins = Path(sys.prefix) / "requirements.txt"  # scripts/bootstrap.py leaves it there
+    plugin = wheel(ROOT / "plugins" / name, tmp_path / "wheel")
+    wanted = f"volmgr[{EXTRAS.get(name, 'testing')}] @ {core.as_uri()}"
+    uv("pip", "install", "--python", venv, "--constraint", pins, wanted, plugin)
+    return venv
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", TYPES)
+def test_a_type_alone_beside_the_core_keeps_its_promises_on_both_hosts(venv: Path, tmp_path: Path, name: str) -> None:
+    installed = uv("pip", "freeze", "--python", venv).split()
+    assert {each for each in installed if each.startswith("volmgr")} == {"volmgr", f"volmgr-{name}"}
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "PYTHON"))}
+    pytest_argv = [str(venv / "bin/python"), "-m", "pytest", "-q", "--pyargs"]
+    suite = [*pytest_argv, "volmgr.testing.contract", "--volmgr-plugin", name]
+    for host in ("fake", "real"):
+        command = ["unshare", "--mount", "--propagation", "private", *suite, "--volmgr-host", host]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=elsewhere, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "skipped" not in done.stdout
