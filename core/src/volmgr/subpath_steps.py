@@ -58,8 +58,10 @@ def _shown(problem: str, sub_path: Text) -> str:
     """Give a problem as it may be shown: without the value of a Secret."""
     if not sub_path.secret:
         return problem
-    for value in sorted({sub_path.text, *sub_path.text.split("/")}, key=len, reverse=True):
-        problem = problem.replace(value, _HIDDEN) if value else problem
+    values = {sub_path.text, *sub_path.text.split("/")}
+    values |= {repr(value)[1:-1] for value in values}  # as some messages quote it
+    for value in sorted(values - {""}, key=len, reverse=True):
+        problem = problem.replace(value, _HIDDEN)
     return problem
 
 

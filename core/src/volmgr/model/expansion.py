@@ -7,7 +7,7 @@ expression needs are looked up.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,10 @@ class Text:
 
 
 Lookup = Callable[[str], Text | None]
+_Outcome = Text | SpecError | OperationError
+
+LONGEST = 4096
+"""Characters that an expression may stand for: as many bytes as Linux takes for a path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +56,18 @@ class Environment:
     def expand(self, expression: str) -> Text:
         """Put values for the variables of an expression.
 
-        Raises SpecError for a variable that there is not or that nobody can know here, OperationError for one whose
-        object is missing.
+        Raises SpecError for a variable that there is not or that nobody can know here, or for what is too long,
+        OperationError for a variable whose object is missing.
         """
-        return _expand(expression, self._known)
+        values: dict[str, _Outcome] = {}
+        for variable in _needed(self._container, expression):
+            outcome = self._outcome(variable, values)
+            if outcome is not None:  # an optional one without a value changes nothing
+                values[variable.name] = outcome
+        return _expand(expression, lambda name: self._known(name, values))
 
-    def _known(self, name: str) -> Text:
-        found = self._before(len(self._container.env), name) or self._from_objects(name)
+    def _known(self, name: str, values: Mapping[str, _Outcome]) -> Text:
+        found = _given(name, values) or self._from_objects(name)
         if found is None:
             message = (
                 f"container {self._container.name} has no variable {name}, or an optional one without a value;"
@@ -67,18 +76,17 @@ class Environment:
             raise SpecError(message)
         return found
 
-    def _before(self, end: int, name: str) -> Text | None:
-        """Give the last value among the first `end` variables; an optional one without a value changes nothing."""
-        for index in range(end - 1, -1, -1):
-            variable = self._container.env[index]
-            if variable.name == name and (found := self._value(index, variable)) is not None:
-                return found
-        return None
+    def _outcome(self, variable: EnvVar, values: Mapping[str, _Outcome]) -> _Outcome | None:
+        """Give the value of a variable, or what is wrong with it: that matters only where it is used."""
+        try:
+            return self._value(variable, values)
+        except (SpecError, OperationError) as error:
+            return error
 
-    def _value(self, index: int, variable: EnvVar) -> Text | None:
+    def _value(self, variable: EnvVar, values: Mapping[str, _Outcome]) -> Text | None:
         source = variable.value_from
         if variable.value or source is None:  # a literal sees the variables before it, and is left as it is else
-            return _expand(variable.value, lambda name: self._before(index, name))
+            return _expand(variable.value, lambda name: _given(name, values))
         try:
             if source.field_ref is not None:
                 return Text(variable_field(source.field_ref, self._pod, self._around.node_name))
@@ -134,26 +142,35 @@ def references(pod: Pod) -> frozenset[ObjectRef]:
         for container in pod.all_containers()
         for mount in container.volume_mounts
         if mount.sub_path_expr
-        for ref in _needed(pod, container, mount.sub_path_expr, len(container.env))
+        for ref in _objects(pod.metadata.namespace, container, mount.sub_path_expr)
     )
 
 
-def _needed(pod: Pod, container: Container, expression: str, end: int) -> Iterator[ObjectRef]:
-    for name in names_in(expression):
-        own = [(index, variable) for index, variable in enumerate(container.env[:end]) if variable.name == name]
-        for index, variable in own:
-            yield from _needed(pod, container, variable.value, index)
-            source = variable.value_from
-            for kind, ref in (
-                ("ConfigMap", source.config_map_key_ref if source else None),
-                ("Secret", source.secret_key_ref if source else None),
-            ):
-                if ref is not None:
-                    yield ObjectRef(kind, pod.metadata.namespace, ref.name)
-        for origin in container.env_from if end == len(container.env) else ():
-            for kind, whole in (("ConfigMap", origin.config_map_ref), ("Secret", origin.secret_ref)):
-                if whole is not None and name.startswith(origin.prefix):
-                    yield ObjectRef(kind, pod.metadata.namespace, whole.name)
+def _objects(namespace: str, container: Container, expression: str) -> Iterator[ObjectRef]:
+    for variable in _needed(container, expression):
+        source = variable.value_from
+        for kind, key in (
+            ("ConfigMap", source.config_map_key_ref if source else None),
+            ("Secret", source.secret_key_ref if source else None),
+        ):
+            if key is not None:
+                yield ObjectRef(kind, namespace, key.name)
+    names = names_in(expression)
+    for origin in container.env_from:
+        for kind, whole in (("ConfigMap", origin.config_map_ref), ("Secret", origin.secret_ref)):
+            if whole is not None and any(name.startswith(origin.prefix) for name in names):
+                yield ObjectRef(kind, namespace, whole.name)
+
+
+def _needed(container: Container, expression: str) -> list[EnvVar]:
+    """Give the variables that an expression may need, those of others too, in order, each once."""
+    wanted = set(names_in(expression))
+    found: list[EnvVar] = []
+    for variable in reversed(container.env):
+        if variable.name in wanted:
+            found.append(variable)
+            wanted.update(names_in(variable.value))
+    return found[::-1]
 
 
 def names_in(expression: str) -> tuple[str, ...]:
@@ -161,26 +178,38 @@ def names_in(expression: str) -> tuple[str, ...]:
     return tuple(name for literal, name in _parse(expression) if not literal)
 
 
+def _given(name: str, values: Mapping[str, _Outcome]) -> Text | None:
+    found = values.get(name)
+    if isinstance(found, SpecError | OperationError):
+        raise found
+    return found
+
+
 def _expand(expression: str, lookup: Lookup) -> Text:
     """Put in the values that there are; a variable without one stays as it is written."""
     parts: list[str] = []
     secret = False
+    length = 0
     for literal, name in _parse(expression):
         value = None if literal else lookup(name)
         if value is not None:
             secret = secret or value.secret
         parts.append(literal or (f"$({name})" if value is None else value.text))
+        length += len(parts[-1])
+        if length > LONGEST:  # and variables that double each other would take all memory
+            message = f"what stands for the variables is longer than {LONGEST} characters, and no path may be that long"
+            raise SpecError(message)
     return Text("".join(parts), secret)
 
 
 def _parse(expression: str) -> Iterator[tuple[str, str]]:
     """Give literals and names in turn, the other being empty; `$$` is a dollar, `$(` without end itself."""
-    position = 0
+    position, last = 0, expression.rfind(")")
     while (dollar := expression.find("$", position)) >= 0:
         if dollar > position:
             yield expression[position:dollar], ""
         following = expression[dollar + 1 : dollar + 2]
-        end = expression.find(")", dollar) if following == "(" else -1
+        end = expression.find(")", dollar) if following == "(" and dollar < last else -1
         if end >= 0:
             yield "", expression[dollar + 2 : end]
             position = end + 1
