@@ -27,10 +27,19 @@ from volmgr.host.local import local_host
 from volmgr.host.tokens import LocalTokens
 from volmgr.host.watch import MountWatch
 from volmgr.loop import Loop
-from volmgr.messages import Ask, DriverAppeared, DriverVanished, HoldGone, HoldTaken, Message, Reconstructed
+from volmgr.messages import (
+    Ask,
+    DriverAppeared,
+    DriversSearched,
+    DriverVanished,
+    HoldGone,
+    HoldTaken,
+    Message,
+    Reconstructed,
+)
 from volmgr.model.meta import ObjectRef
 from volmgr.model.schema import SchemaError
-from volmgr.plugin import VolumePlugin
+from volmgr.plugin import Searched, VolumePlugin
 from volmgr.plugins import Plugins, read_settings
 from volmgr.plugins import load as load_plugins
 from volmgr.reconciler import Reconciler
@@ -113,6 +122,10 @@ class _Drivers:
     def retire(self, name: str) -> None:
         """Say that a driver has vanished."""
         self._post(DriverVanished(name))
+
+    def report(self, searched: Searched) -> None:
+        """Say where drivers are looked for."""
+        self._post(DriversSearched(searched))
 
 
 class Daemon:

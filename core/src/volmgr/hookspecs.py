@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from volmgr.host.interface import Host
     from volmgr.plugin import (
@@ -53,6 +53,10 @@ class Registration:
     @hookspec
     def volmgr_driver_watchers(self, drivers: Drivers, host: Host) -> Iterable[Service]:  # type: ignore[empty-body]
         """Give what watches for drivers that come and go (flex, CSI); once, at start. One that fails is broken."""
+
+    @hookspec
+    def volmgr_settings(self) -> Mapping[str, type[Any]]:  # type: ignore[empty-body]
+        """Give what the configuration may say of a module: dataclasses, by name below `plugins`; once, at start."""
 
     @hookspec
     def volmgr_sources(self, offers: Callable[[str], Offers], host: Host) -> Service | None:

@@ -10,7 +10,7 @@ from volmgr.actual import ActualVolume
 from volmgr.jobs import Result
 from volmgr.model.objects import Node
 from volmgr.operations import Operation
-from volmgr.plugin import VolumePlugin
+from volmgr.plugin import Searched, VolumePlugin
 from volmgr.report.world import Hold
 from volmgr.sources.changes import (
     Complaints,
@@ -113,6 +113,13 @@ class DriverVanished:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class DriversSearched:
+    """Where the drivers of a field are looked for, and what was found that is none."""
+
+    searched: Searched
+
+
 Message = (
     PodAccepted
     | PodLeft
@@ -133,5 +140,6 @@ Message = (
     | NodeStatusRead
     | DriverAppeared
     | DriverVanished
+    | DriversSearched
     | Tidied
 )

@@ -6,7 +6,11 @@ needs; its *operations* (`mount`, `unmount` …) do one thing, are idempotent, a
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
 from volmgr.errors import (
     BusyError,
@@ -26,6 +30,7 @@ from volmgr.host.filesystems import DEFAULT_TYPE, DeviceMount
 from volmgr.host.interface import CommandResult, FileInfo, FileSystem, Host, Identity, MountEntry, Unpacked, Unpacking
 from volmgr.model.downward import DownwardFile, allocatable, downward_files
 from volmgr.model.meta import ObjectMeta, ObjectRef
+from volmgr.model.names import is_qualified
 from volmgr.model.objects import (
     ClusterTrustBundle,
     ConfigMap,
@@ -79,6 +84,10 @@ from volmgr.volume_plugin import (
     Where,
     hookimpl,
 )
+
+if TYPE_CHECKING:
+    from volmgr.host.watches import Happening as Happening  # noqa: PLC0414 - for plugins, and without its import
+    from volmgr.host.watches import Watches as Watches  # noqa: PLC0414 - as above
 
 __all__ = [
     "API_VERSION",
@@ -147,6 +156,7 @@ __all__ = [
     "Reference",
     "ResourceFieldRef",
     "ResourceRequirements",
+    "Searched",
     "Secret",
     "Service",
     "ServiceAccount",
@@ -172,10 +182,26 @@ __all__ = [
     "downward_files",
     "files_of",
     "hookimpl",
+    "is_qualified",
     "keys_of",
     "matches_labels",
     "mode_of",
+    "watch_directories",
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """Where drivers of one field were looked for, and what there is that is none: for who asks for one in vain.
+
+    `misfits` say what is wrong, each by the name of the driver that it might be; `problem` what keeps drivers from
+    being found at all.
+    """
+
+    field: str
+    places: tuple[str, ...] = ()
+    misfits: Mapping[str, str] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
+    problem: str = ""
 
 
 class Drivers(Protocol):
@@ -187,6 +213,10 @@ class Drivers(Protocol):
 
     def retire(self, name: str) -> None:
         """Say that a driver has vanished: nothing new is mounted by it, its unmounts are still served."""
+        ...
+
+    def report(self, searched: Searched) -> None:
+        """Say where drivers are looked for and what was found that is none, in place of what was said before."""
         ...
 
 
@@ -222,3 +252,13 @@ class Service(Protocol):
     def stop(self) -> None:
         """End, and give back threads and descriptors."""
         ...
+
+
+def watch_directories() -> Watches:
+    """Give what watches directories by inotify; raises OperationError when no instance is left.
+
+    pyinotify is imported here: 14 MB that only those pay who watch something.
+    """
+    from volmgr.host.watches import Watches
+
+    return Watches()

@@ -21,6 +21,7 @@ from stevedore.extension import Extension, ExtensionManager
 from volmgr import hookspecs
 from volmgr.errors import PluginError, UnservedError
 from volmgr.in_tree import instead
+from volmgr.model.names import is_qualified
 from volmgr.model.schema import Problem, SchemaError
 from volmgr.model.schema import load as load_schema
 from volmgr.plugin import API_VERSION, VolumePlugin, Where
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from volmgr.host.interface import Host
-    from volmgr.plugin import Drivers, Offers, Service
+    from volmgr.plugin import Drivers, Offers, Searched, Service
 
 log = logging.getLogger("volmgr.plugins")
 
@@ -72,6 +73,8 @@ class _Conflict:
 
     claims: tuple[VolumeType, ...]
 
+
+_MOST_HINTS = 3
 
 _Key = tuple[str, str | None, Where]
 """A field, a driver, and whether it stands in a Pod or a PersistentVolume."""
@@ -126,6 +129,10 @@ class Plugins:
         self.registration = HookManager("volmgr")
         self.registration.add_hookspecs(hookspecs.Registration)
         self.registration.add_hookspecs(hookspecs.Operations)  # so that a misspelt hook is found
+        self.searched: dict[str, Searched] = {}
+        """By field: where its drivers are looked for, and what was found that is none."""
+        self.settings: dict[str, type[Any]] = {}
+        """The dataclasses into which the settings of modules are read, by their names in the configuration."""
         self._owners: dict[_Key, VolumeType | _Conflict] = {}
         self._doubles: dict[str, tuple[VolumeType, ...]] = {}
         """Types of one name, by that name; none of them serves anything."""
@@ -136,8 +143,11 @@ class Plugins:
         if cls.api_version != API_VERSION:
             message = f"{cls.__qualname__} is written for plugin API {cls.api_version}, this volmgr has {API_VERSION}"
             raise PluginError(message)
-        if not getattr(cls, "name", "") or not getattr(cls, "handles", ()):
+        if not getattr(plugin, "name", "") or not getattr(plugin, "handles", ()):
             message = f"{cls.__qualname__} must set name and handles"
+            raise PluginError(message)
+        if not is_qualified(plugin.name):
+            message = f"{plugin.name!r} is not a qualified name; write one such as example.com/disk"
             raise PluginError(message)
         volume_type = VolumeType(plugin, origin, [module for module, _ in self.modules])
         if plugin.name in self.types or plugin.name in self._doubles:
@@ -213,6 +223,8 @@ class Plugins:
         for broken in self.broken:
             if PACKAGES.get(field) == broken.origin.distribution:
                 return f"{what}: {broken.origin} is installed but broken: {broken.problem}; see volmgr plugins"
+        if field in self.searched:
+            return self._searched_in_vain(self.searched[field], what, driver or "")
         if field in PACKAGES:
             return f"no installed package serves {what}; install {PACKAGES[field]}, then run volmgr plugins reload"
         if use := instead(field):
@@ -220,6 +232,15 @@ class Plugins:
         near = difflib.get_close_matches(field, [*PACKAGES, *(key[0] for key in self._owners)], n=1)
         hint = f"did you mean {near[0]!r}?" if near else "install the package that brings it"
         return f"no installed package serves {what}; {hint}"
+
+    def _searched_in_vain(self, searched: Searched, what: str, driver: str) -> str:
+        """Say where a driver was looked for, and what is nearest to it: the same name first."""
+        known = {name for field, name, _ in self._owners if field == searched.field and name}
+        misfits = [searched.misfits[name] for name in _nearest(driver, searched.misfits)]
+        near = [f"there is a driver {name!r}" for name in _nearest(driver, known)]
+        hint = "; ".join([*misfits, *near][:_MOST_HINTS]) or "install its driver there"
+        trouble = f"; {searched.problem}" if searched.problem else ""
+        return f"nothing serves {what}: looked in {', '.join(searched.places)}{trouble}; {hint}"
 
     def fields(self) -> frozenset[str]:
         """Give the fields that some installed type serves."""
@@ -259,6 +280,14 @@ class Plugins:
         return field in self.fields()
 
 
+def _nearest(driver: str, names: Iterable[str]) -> list[str]:
+    """Give the names most like that of a driver, also those that differ in their vendor alone."""
+    short = {name: name.rpartition("/")[2] for name in names}
+    like = difflib.get_close_matches(driver, list(short), n=_MOST_HINTS)
+    same = [name for name, last in sorted(short.items()) if last == driver.rpartition("/")[2]]
+    return list(dict.fromkeys([*(name for name in same if name == driver), *like, *same]))
+
+
 def read_settings(plugins: Plugins, given: Mapping[str, Mapping[str, object]]) -> tuple[object, ...]:
     """Read what the configuration says of each type into the type's dataclass; raises SchemaError.
 
@@ -268,10 +297,10 @@ def read_settings(plugins: Plugins, given: Mapping[str, Mapping[str, object]]) -
     problems: list[Problem] = []
     for name, values in given.items():
         volume_type = plugins.types.get(name)
-        if volume_type is None:
+        if volume_type is None and name not in plugins.settings:
             log.warning("the configuration has settings for %s, which no installed package serves", name)
             continue
-        cls = volume_type.plugin.settings
+        cls = plugins.settings.get(name) if volume_type is None else volume_type.plugin.settings
         if cls is None:
             problems.append(Problem(f"plugins.{name}", "this volume type has no settings", "remove them"))
             continue
@@ -340,6 +369,9 @@ def _take_module(plugins: Plugins, module: ModuleType, origin: Origin, found: li
             plugins.registration.unregister(module)
         raise
     plugins.modules.append((module, origin))
+    settings = getattr(module, "volmgr_settings", None)
+    if settings is not None:
+        plugins.settings.update(settings())
     classes = getattr(module, "volmgr_volume_plugins", None)
     if classes is not None:
         found.extend((cls, origin) for cls in classes())

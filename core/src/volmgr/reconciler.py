@@ -18,6 +18,7 @@ from volmgr.lookout import Lookout
 from volmgr.messages import (
     Ask,
     DriverAppeared,
+    DriversSearched,
     DriverVanished,
     HoldersAsked,
     HoldGone,
@@ -133,6 +134,7 @@ class Reconciler:
             NodeStatusRead: self._read_node_status,
             DriverAppeared: self._register_driver,
             DriverVanished: self._retire_driver,
+            DriversSearched: self._note_search,
             Tidied: self._departures.settle,
         }
 
@@ -207,7 +209,7 @@ class Reconciler:
             for uid in volume.mounts:
                 self._runner.refresh_later(volume.name, uid)
         self.world.reconstructed = True
-        self._readiness_changed()
+        self._readiness_changed(self._tenancy.reconsider)
 
     def _read_node_status(self, message: NodeStatusRead) -> None:
         self.world.node = node = message.node
@@ -238,6 +240,16 @@ class Reconciler:
         self.world.plugins.retire(message.name)
         self._desk.event(Severity.WARNING, "DriverVanished", f"{message.name}: unmounts are still served")
         self._readiness_changed()
+
+    def _note_search(self, message: DriversSearched) -> None:
+        searched = message.searched
+        before = self.world.plugins.searched.get(searched.field)
+        self.world.plugins.searched[searched.field] = searched
+        if searched.problem and (before is None or before.problem != searched.problem):
+            self._desk.event(Severity.WARNING, "DriversNotWatched", f"{searched.field}: {searched.problem}")
+        for uid, entry in tuple(self.world.pods.items()):
+            if entry.errors:  # one of them may say where a driver was looked for
+                self._tenancy.populate(uid)
 
     # --- what the daemon and its service ask ---
 

@@ -56,6 +56,7 @@ class WaitForAttach(_Request, Generic[S]):
     spec: VolumeSpec[S]
     volume: str
     device_path: str = ""
+    node_name: str = ""
     objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
 
 

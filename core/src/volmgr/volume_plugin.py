@@ -79,8 +79,9 @@ class VolumePlugin(Generic[S]):
     Objects hold no state about volumes: what `unmount` needs is on disk, since the daemon may have restarted.
     """
 
-    name: ClassVar[str]
-    handles: ClassVar[tuple[Handles, ...]]
+    name: str
+    handles: tuple[Handles, ...]
+    """Of the class; where each object is another driver, of the object."""
     supports_mount_options: ClassVar[bool] = False
     api_version: ClassVar[int] = API_VERSION
     settings: ClassVar[type[Any] | None] = None

@@ -46,6 +46,7 @@ class VolumeSteps:
             spec=spec_of(job),
             volume=job.operation.volume,
             device_path=job.actual.device_path if job.actual else "",
+            node_name=job.node_name,
             objects=job.objects,
             **terms(job, self._host),
         )

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from volmgr.host.local import local_host
+from volmgr.host.watches import NoWatchError, Watches
 from volmgr.manifest import NoTypes
 from volmgr.sources import footing
 from volmgr.sources.changes import Change, Complaints, PodAccepted, PodLeft, SourceState
 from volmgr.sources.directory import DirectorySource
 from volmgr.sources.registry import Registry
-from volmgr.sources.watches import NoWatchError, Watches
 
 SETTLE = 0.15
 PATIENCE = 10.0

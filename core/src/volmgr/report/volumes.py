@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from volmgr.actual import ActualVolume
     from volmgr.admission import Backoff
     from volmgr.desired import DesiredVolume
+    from volmgr.plugin import Searched
     from volmgr.report.world import PodEntry, Running, World
 
 STATES = {Presence.YES: "mounted", Presence.UNCERTAIN: "uncertain", Presence.NO: "not mounted"}
@@ -181,7 +182,7 @@ class Lens:
         actual: ActualVolume | None,
     ) -> str:
         if report.plugin not in self.world.plugins.types:
-            return missing_type(report.plugin, report.type)
+            return missing_type(report.plugin, report.type, tuple(self.world.plugins.searched.values()))
         if desired is not None and uid in desired.mounts:
             found = [item.what for item in blocked(desired, actual, self.world.readiness) if item.pod_uid == uid]
             if not report.healthy and self.world.readiness.read_only:
@@ -196,8 +197,11 @@ def wall(world: World, moment: float) -> str | None:
     return rfc3339(world.clock + moment - world.monotonic)
 
 
-def missing_type(plugin: str, field: str = "") -> str:
-    """Say which package would serve a volume whose type is not installed."""
+def missing_type(plugin: str, field: str = "", searched: tuple[Searched, ...] = ()) -> str:
+    """Say which package, or driver, would serve a volume whose type is not installed."""
+    places = [place for each in searched if field in {"", each.field} for place in each.places]
+    if places and not plugin.startswith("kubernetes.io/"):
+        return f"the driver {plugin}, which is looked for in {', '.join(places)}: install it again"
     short = plugin.rpartition("/")[2].replace("-", "")
     package = PACKAGES.get(field) or next((p for f, p in PACKAGES.items() if f.lower() == short), "")
     install = f"install {package}" if package else "install the package that brings it"

@@ -18,13 +18,13 @@ from pathlib import Path
 from volmgr.errors import ManifestError, OperationError
 from volmgr.host.interface import Host
 from volmgr.host.watch import MountWatch
+from volmgr.host.watches import AWAITED, CONTENT, PLACE, NoWatchError, Watches
 from volmgr.manifest import SourceTypes
 from volmgr.sources import footing
 from volmgr.sources.deadlines import Deadlines
 from volmgr.sources.folder import Folder
 from volmgr.sources.links import trace
 from volmgr.sources.registry import Registry
-from volmgr.sources.watches import AWAITED, CONTENT, PLACE, NoWatchError, Watches
 
 _log = logging.getLogger(__name__)
 

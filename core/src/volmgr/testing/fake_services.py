@@ -215,7 +215,7 @@ class FakeCommands:
         told: Callable[[str], None] | None = None,
     ) -> CommandResult:
         del deadline, environment
-        program = self.programs.get(Path(argv[0]).name)
+        program = self._program(argv[0])
         if program is None:
             message = f"cannot run {argv[0]}: it is not installed"
             raise OperationError(message)
@@ -231,7 +231,11 @@ class FakeCommands:
         return result
 
     def find(self, name: str) -> Path | None:
-        return Path("/usr/bin", name) if name in self.programs else None
+        return Path("/usr/bin", name) if self._program(name) is not None else None
+
+    def _program(self, name: str) -> Program | None:
+        """Find a program by its path, else by its name alone."""
+        return self.programs.get(name) or self.programs.get(Path(name).name)
 
 
 @one_at_a_time

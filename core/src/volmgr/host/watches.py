@@ -65,6 +65,8 @@ class Happening:
 class Watches:
     """The directories that are watched."""
 
+    CONTENT, PLACE, AWAITED = CONTENT, PLACE, AWAITED
+
     def __init__(self) -> None:
         logging.getLogger("pyinotify").disabled = True  # it prints what it also raises, and events of stale watches
         try:
