@@ -57,6 +57,13 @@ def test_documents_are_numbered_without_the_empty_ones() -> None:
     assert [(each.number, each.data) for each in found] == [(1, {"a": 1}), (2, {"b": 2})]
 
 
+@pytest.mark.parametrize("line", ["\n", "# word\n", "#\n \n", "  \n", "  # word\n"])
+def test_a_file_may_begin_with_as_many_comments_and_empty_lines_as_it_likes(line: str) -> None:
+    assert read(line * 1000 + "a: 1\n") == {"a": 1}
+    assert list(documents((line * 1000).encode())) == []
+    assert "line 1" in refused(b"%a\n \n" * 1000 + b"a: 1\n")
+
+
 def test_a_bad_document_does_not_stop_the_others() -> None:
     found = list(documents(b"a: 1\n---\nb: [\n---\nc: 3\n---\n\tx\n---\nd: 4\n"))
     assert [each.data for each in found] == [{"a": 1}, None, {"c": 3}, None, {"d": 4}]
@@ -79,8 +86,8 @@ def test_merge_keys_and_aliases_work() -> None:
     ("text", "problem"),
     [
         ("a: 1\nb: 2\na: 3\n", "line 3: the key 'a' is there twice"),
-        ("a: !!python/object:os.system {}\n", "the tag 'tag:yaml.org,2002:python/object:os.system' is not allowed"),
-        ("a: !custom x\n", "the tag '!custom' is not allowed"),
+        ("a: !!python/object:os.system {}\n", "a tag is not allowed"),
+        ("a: !custom x\n", "a tag is not allowed"),
         ("? [a]\n: 1\n", "a key that is no plain text"),
         ("a: &a [*a]\n", "nested deeper than 100 levels"),
         ("a: " + "[" * 5000 + "]" * 5000, "nesting"),

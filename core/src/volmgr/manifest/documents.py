@@ -25,7 +25,7 @@ FEWEST_NODES = 10_000
 
 _START = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _SEPARATORS = re.compile(r"(?:[ \t\r\n]+|^---(?=[ \t\r\n]|\Z))+", re.MULTILINE)
-_ONLY_DIRECTIVES = re.compile(r"(\s*([%#][^\n]*)?\n?)*\Z")
+_CONTENT = re.compile(r"^[^\S\n]*[^\s%#]", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _yaml_documents(text: str) -> Iterator[Document]:
     starts = [match.start() for match in _START.finditer(text)]
     for start, end in zip([0, *starts], [*starts, len(text)], strict=True):
         chunk = text[start:end]
-        if _ONLY_DIRECTIVES.match(chunk):
+        if not _CONTENT.search(chunk):  # only comments and directives
             continue
         line = text.count("\n", 0, start)
         try:
@@ -236,7 +236,8 @@ class _Builder:
 
 
 def _tagged(node: yaml.Node) -> _Unfit:
-    return _Unfit(node, f"the tag {str(node.tag)[:60]!r} is not allowed", "write plain YAML")
+    # Not its name: a password that begins with ! and has no quotes is read as one.
+    return _Unfit(node, "a tag is not allowed", "write plain YAML; text that begins with ! needs quotes")
 
 
 _WORDS: dict[Hashable, bool | None] = {
