@@ -175,6 +175,25 @@ def test_repositories_of_the_node_are_another_pod_s_and_refused_but_below_named_
         volume(repository).mount(host)
 
 
+def test_what_git_would_decode_before_it_looks_is_refused(host: FakeHost) -> None:
+    for dots in ("%2e%2e", ".%2E", "..%2f.."):
+        with pytest.raises(SpecError, match="must have no % in it"):
+            volume(f"file:///srv/git/{dots}/var/lib/volmgr/pods/x").mount(host)
+
+
+@pytest.mark.parametrize("place", ["x", "x/.git", "x.git", "x.git/.git"])
+@pytest.mark.parametrize("kind", ["link", "gitfile"])
+def test_what_leads_to_another_repository_is_refused_wherever_git_looks(host: FakeHost, place: str, kind: str) -> None:
+    path = Path("/srv/git", place)
+    host.mkdir(path.parent)
+    if kind == "link":
+        host.link(path, "/var/lib/volmgr/pods")
+    else:
+        host.put(path, b"gitdir: /var/lib/volmgr/pods/uid-other/site/.git")
+    with pytest.raises(SpecError, match=f"{path} is a (symbolic link|file, which may lead elsewhere)"):
+        volume("/srv/git/x").mount(host)
+
+
 def test_the_root_directory_is_never_allowed_whatever_is_configured(host: FakeHost) -> None:
     host.with_settings(GitRepoSettings(enabled=True, local_below=("/var/lib",)))
     with pytest.raises(SpecError, match="not allowed here"):

@@ -144,6 +144,22 @@ def test_what_the_node_has_configured_for_its_users_is_not_used(
     assert not marker.exists()
 
 
+@pytest.mark.parametrize("address", ["file://{srv}/%2e%2e/victim", "{srv}/mine", "file://{srv}/mine", "{srv}/plain"])
+def test_a_repository_beside_the_allowed_directories_is_not_reached_by_what_git_makes_of_a_name(
+    host: Host, srv: Path, tmp_path: Path, address: str
+) -> None:
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "secret").write_text("of another Pod")
+    commit(host, tmp_path / "victim")
+    (srv / "mine").mkdir()
+    for place in ("mine/.git", "plain"):
+        (srv / place).write_text(f"gitdir: {tmp_path}/victim/.git")
+    repo = volume(address.format(srv=srv))
+    with pytest.raises(SpecError, match=r"must have no %|which may lead elsewhere"):
+        repo.mount(host)
+    assert not repo.target(host).exists()
+
+
 def test_submodules_are_not_fetched(host: Host, srv: Path) -> None:
     make_repository(host, srv / "inner.git", {"secret": b"of another Pod"})
     tree = srv / "work"

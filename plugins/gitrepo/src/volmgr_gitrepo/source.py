@@ -117,6 +117,8 @@ def _protocol(repository: str, settings: GitRepoSettings, host: Host) -> str:
         _refuse_credentials(scheme, rest)
         return scheme
     if separator and scheme == "file":
+        if "%" in rest:  # git would decode it: %2e%2e leads out of every directory
+            raise SpecError("gitRepo.repository: a file:// address must have no % in it; write the plain path")
         return _local(rest, settings, host)
     if not separator and repository.startswith("/"):
         return _local(repository, settings, host)
@@ -151,10 +153,17 @@ def _local(path: str, settings: GitRepoSettings, host: Host) -> str:
             "gitRepo.repository: repositories of the node itself are not allowed here (CVE-2025-1767);"
             " its owner can name directories of them as local_below in the configuration"
         )
-    for each in (given, *given.parents):
-        if each == top:
-            break
+    above = (each for each in given.parents if each != top and each.is_relative_to(top))
+    for each in (*_places(given), *above):
         info = host.files.info(each)
         if info is not None and info.kind == "symlink":
             raise SpecError(f"gitRepo.repository: {each} is a symbolic link; write where it leads")
+        if info is not None and info.kind != "directory":
+            raise SpecError(f"gitRepo.repository: {each} is a {info.kind}, which may lead elsewhere; write a directory")
     return "file"
+
+
+def _places(given: Path) -> tuple[Path, ...]:
+    """Give all that git takes a path for; in each place a file can name another repository (a gitfile)."""
+    with_suffix = given.with_name(f"{given.name}.git")
+    return (given, given / ".git", with_suffix, with_suffix / ".git")
