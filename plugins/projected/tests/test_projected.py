@@ -248,6 +248,12 @@ def test_a_damaged_certificate_names_its_bundle(content: str) -> None:
         volume(source, objects=(bundle("roots", text),)).mount(FakeHost())
 
 
+def test_marks_without_an_end_are_damaged_and_looked_through_once() -> None:
+    source = Source(cluster_trust_bundle=BundleProjection(name="roots", path="ca.pem"))
+    with pytest.raises(SpecError, match=r"ClusterTrustBundle roots: certificate 2 is damaged"):
+        volume(source, objects=(bundle("roots", A + "-----BEGIN CERTIFICATE-----\n" * 30_000),)).mount(FakeHost())
+
+
 def trusting(selector: Mapping[str, object] | None, **more: object) -> dict[str, object]:
     source = {"signerName": "example.com/ca", "path": "ca.pem", **more}
     if selector is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -16,7 +15,7 @@ from volmgr.plugin import ClusterTrustBundle, ObjectRef, Objects, Reference, Spe
 from volmgr_projected.sources import BundleProjection
 
 KIND = "ClusterTrustBundle"
-_BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 _SEQUENCE = 0x30
 _LINE = 64
 
@@ -76,9 +75,9 @@ def certificates(bundles: Iterable[ClusterTrustBundle]) -> bytes:
 
 
 def _certificates(bundle: ClusterTrustBundle) -> Iterator[bytes]:
-    for number, match in enumerate(_BLOCK.finditer(bundle.trust_bundle), 1):
+    for number, block in enumerate(_blocks(bundle.trust_bundle), 1):
         try:
-            der = base64.b64decode("".join(match[1].split()), validate=True)
+            der = base64.b64decode("".join(block.split()), validate=True)
         except (binascii.Error, ValueError):
             der = b""
         if not der or der[0] != _SEQUENCE:
@@ -86,7 +85,18 @@ def _certificates(bundle: ClusterTrustBundle) -> Iterator[bytes]:
         yield der
 
 
+def _blocks(text: str) -> Iterator[str]:
+    """Give what lies between the marks, in one pass; what has no end is damaged as it is, and the last."""
+    end = 0
+    while (begin := text.find(_BEGIN, end)) >= 0:
+        begin += len(_BEGIN)
+        end = text.find(_END, begin)
+        yield text[begin:end] if end >= 0 else ""
+        if end < 0:
+            return
+
+
 def _pem(der: bytes) -> str:
     text = base64.b64encode(der).decode()
     lines = (text[start : start + _LINE] for start in range(0, len(text), _LINE))
-    return "\n".join(("-----BEGIN CERTIFICATE-----", *lines, "-----END CERTIFICATE-----", ""))
+    return "\n".join((_BEGIN, *lines, _END, ""))
