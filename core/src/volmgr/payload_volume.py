@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import posixpath
+from collections.abc import Collection
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar, cast
 
@@ -49,7 +50,7 @@ class PayloadVolume(VolumePlugin[S], Measurable, Generic[S]):
         return Facets(remount=True, fs_group=Applies.PLUGIN, read_only=True)
 
     def mount(self, request: Mount[S], host: Host) -> Mounted:
-        """Write the files; the first time that fails takes everything back, later the old files stay."""
+        """Write the files; the first time that fails takes back what is only ours, later the old files stay."""
         payload = self._payload(request, host)
         directory = PodDirectory(
             pod=request.pod,
@@ -61,11 +62,11 @@ class PayloadVolume(VolumePlugin[S], Measurable, Generic[S]):
             wrapped=True,
         )
         made = host.empty_dirs.set_up(directory, cancelled=request.cancelled, progress=request.progress)
-        keeps = not made and host.atomic.is_published(request.target)
+        keeps = not made and (request.remount or host.atomic.is_published(request.target))
         try:
             self._write(request, payload, host)
         except VolmgrError as error:
-            if not keeps:
+            if not keeps and not _foreign(request.target, host, _mount_points(request, payload)):
                 _take_back(request, host, error)
             raise
         return Mounted(due_at=due_at(payload))
@@ -93,7 +94,7 @@ class PayloadVolume(VolumePlugin[S], Measurable, Generic[S]):
     def reconstruct(self, found: Found, host: Host) -> Reconstructed[S]:
         """Give a volume without content: which objects it was made of, the disk does not say."""
         if not host.empty_dirs.is_ready(found.pod_uid, found.spec_name, wrapped=True):
-            foreign = [name for name, target in host.files.links(found.path).items() if not is_own(name, target)]
+            foreign = _foreign(found.path, host)
             if foreign:
                 raise NotOurs(f"{found.path} holds {foreign[0]!r} and has no ready marker")
         handle = self.handles[0]
@@ -104,6 +105,11 @@ class PayloadVolume(VolumePlugin[S], Measurable, Generic[S]):
         """Measure what the files use."""
         usage = host.empty_dirs.measure(request.path, cancelled=request.cancelled, deadline=request.deadline)
         return Measured.of(usage)
+
+
+def _foreign(path: Path, host: Host, made: Collection[str] = ()) -> list[str]:
+    """Name what is neither of the scheme nor made for a mount: a container may have put it there."""
+    return [name for name, target in host.files.links(path).items() if not is_own(name, target) and name not in made]
 
 
 def _mount_points(request: Mount[S], payload: Payload) -> list[str]:

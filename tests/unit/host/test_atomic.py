@@ -362,6 +362,7 @@ def test_paths_that_stay_in_the_volume_are_taken(path: str) -> None:
         ("x" * 256, "longer than 255"),
         ("ä" * 128, "longer than 255"),
         ("a/" * 2049, "longer than 4096"),
+        ("a/" * 100 + "b", "deeper than 100 levels"),
         ("a\0b", "NUL"),
     ],
 )

@@ -206,7 +206,7 @@ def test_a_new_key_joins_the_key_set_and_the_old_one_stays_for_what_it_signed(ho
         checked(host, token.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"keys": 1}', b"[]"])
+@pytest.mark.parametrize("content", [b"", b"{", b'{"keys": 1}', b"[]", b"\xff", b'{"keys":[{"a":' + b'{"a":' * 9999])
 def test_a_damaged_key_set_is_made_anew(host: FakeHost, content: bytes) -> None:
     first = issue(host)
     host.put(host.paths.state / "tokens/jwks.json", content)

@@ -25,9 +25,11 @@ log = logging.getLogger("volmgr.atomic")
 
 DATA = "..data"
 _DATA_TMP = "..data_tmp"
-_STAMP = re.compile(r"\.\.\d{4}(_\d\d){5}\.\d+")
+_STAMP = re.compile(r"\.\.\d{4}(_\d\d){5}\.\d+", re.ASCII)
 _MOST_PATH = 4096
 _MOST_ELEMENT = 255
+_DEEPEST = 100
+"""Elements of a path; each level takes a descriptor while a tree is written, and 4096 bytes have room for 2048."""
 
 Listing = Mapping[str, str | None]
 
@@ -71,7 +73,8 @@ class AtomicWriter:
         if _DATA_TMP in listing:  # a crash between making and renaming it
             self._files.remove_tree(directory / _DATA_TMP)
         stamp = listing.get(DATA)
-        published = stamp if _is_stamp(stamp) else None
+        # A container that may write here can name the directory of its choice: a link is none of ours.
+        published = stamp if stamp is not None and _is_stamp(stamp) and listing.get(stamp) is None else None
         changed = published is None or not self._files.has_tree(directory / published, payload)
         if changed:
             published = self._publish(directory, payload, before_publish)
@@ -119,8 +122,8 @@ class AtomicWriter:
         for name, target in listing.items():
             if target == f"{DATA}/{name}" and name not in tops:
                 self._files.remove_file(directory / name)
-        for name, target in listing.items():
-            if name != published and target is None and _STAMP.fullmatch(name):
+        for name in listing:
+            if name != published and _STAMP.fullmatch(name):
                 self._files.remove_tree(directory / name)
 
 
@@ -156,6 +159,8 @@ def _clean(path: str) -> str:
         problem = "it names the volume itself"
     elif not problem and any(len(part.encode()) > _MOST_ELEMENT for part in clean.split("/")):
         problem = f"an element of it is longer than {_MOST_ELEMENT} bytes"
+    elif not problem and clean.count("/") >= _DEEPEST:
+        problem = f"it is deeper than {_DEEPEST} levels"
     elif not problem and clean.startswith(".."):
         problem = "it must not begin with .., which the volume uses itself"
     if problem:

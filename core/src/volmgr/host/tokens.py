@@ -142,6 +142,6 @@ def _keys(text: bytes | None) -> list[dict[str, object]]:
     """Read a key set; one that is damaged has no keys: it can be made anew from the private key."""
     try:
         found = msgspec.json.decode(text or b"{}", type=dict[str, list[dict[str, object]]])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return []
     return found.get("keys", [])
