@@ -189,7 +189,7 @@ class Binder:
         here = held.volume in self._stock.volumes
         if claim is not None and claim.metadata.uid == held.uid and not held.released:
             return
-        if claim is None and not self._stock.has_left(held):
+        if (claim is None or claim.metadata.uid != held.uid) and not self._stock.has_left(held, claim):
             return
         if not here and self._stock.is_gone(volume_ref(held.volume)) and (claim is None or held.released):
             self._bindings.remove(held.volume)

@@ -54,13 +54,14 @@ class Consumers:
         """Say whether some Pod uses a claim."""
         return ref in self._by_claim
 
-    def made(self, ref: ObjectRef) -> PersistentVolumeClaim | None:
-        """Give the claim of this name that was made for a Pod: of several, for the one that came first."""
-        for uid in self._by_claim.get(ref, ()):
-            claim = self._by_pod[uid][ref]
-            if claim is not None:
-                return claim
-        return None
+    def made(self, ref: ObjectRef, uid: str = "") -> PersistentVolumeClaim | None:
+        """Give the claim of this name that was made for a Pod: of several the one of this UID, else the first one.
+
+        Pods `a-b` and `a` make one name of their volumes `c` and `b-c`, and come in any order after a restart.
+        """
+        claims = [self._by_pod[pod][ref] for pod in self._by_claim.get(ref, ())]
+        found = [claim for claim in claims if claim is not None]
+        return next((claim for claim in found if claim.metadata.uid == uid), found[0] if found else None)
 
     def _drop(self, ref: ObjectRef, uid: str) -> None:
         uids = self._by_claim[ref]

@@ -44,19 +44,23 @@ class Stock:
         """Say whether the record of whose a volume is cannot be read."""
         return bool(self.bindings.damaged) and self.bindings.path(name).name in self.bindings.damaged
 
-    def has_left(self, held: Binding) -> bool:
-        """Say whether a claim that is not there is gone for good: while a Pod uses it, it may still come back."""
+    def has_left(self, held: Binding, namesake: PersistentVolumeClaim | None) -> bool:
+        """Say whether a claim that is not there is gone for good: while a Pod uses it, it may still come back.
+
+        So may, beside a namesake, one that was made for a Pod: that Pod may not have been heard of yet.
+        """
         assert held.claim is not None  # noqa: S101 - as above
-        return self.is_gone(held.claim) and not self.consumers.uses(held.claim) and held.owner not in self.sealed
+        if namesake is not None and not held.owner:
+            return True
+        used = namesake is None and self.consumers.uses(held.claim)
+        return self.is_gone(held.claim) and not used and held.owner not in self.sealed
 
     def claim(self, ref: ObjectRef) -> PersistentVolumeClaim | None:
         """Give the claim of this name: one that was made for a Pod and has its volume goes before one of a file."""
-        found = self.claims.get(ref)
-        made = self.consumers.made(ref)
-        if made is not None:
-            held = self.bindings.of_claim(ref)
-            if found is None or (held is not None and held.uid == made.metadata.uid):
-                return made
+        found, held = self.claims.get(ref), self.bindings.of_claim(ref)
+        made = self.consumers.made(ref, held.uid if held else "")
+        if made is not None and (found is None or (held is not None and held.uid == made.metadata.uid)):
+            return made
         return found.item if found and isinstance(found.item, PersistentVolumeClaim) else None
 
     def stated(self, name: str) -> PersistentVolume:
@@ -109,7 +113,7 @@ class Stock:
             return None
         said = self.claims.get(ref)
         origin, revision = (said.origin, said.revision) if said else ("", "")
-        if claim is self.consumers.made(ref):
+        if said is None or claim is not said.item:
             origin = "made for its Pod"
         held = self.bindings.of_claim(ref)
         if held is None or held.uid != claim.metadata.uid:
