@@ -278,10 +278,11 @@ class Runner:
         return None if due is None else max(due, mount.mounted_at + self._desk.config.backoff_initial)
 
     def _refresh(self, name: str, uid: str) -> None:
-        volume, due = self._world.actual.get(name), self._due_at(name, uid)
-        if volume is None or due is None or due > self._desk.outside.wall():
+        volume, due, now = self._world.actual.get(name), self._due_at(name, uid), self._desk.outside.wall()
+        if volume is None or due is None or (due > now and volume.mounts[uid].mounted_at <= now):
             self.refresh_later(name, uid)
             return
+        # Also when the clock was set back to before it was made: what is good from then on only is refused until then.
         del self._refreshes[name, uid]
         self._desk.put(name, volume.with_mount(replace(volume.mounts[uid], due=True)))
         self._world.admission.forget(name, uid)  # what failed for another reason is tried at once now

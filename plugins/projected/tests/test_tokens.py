@@ -292,6 +292,33 @@ def test_a_clock_that_is_set_forward_makes_the_token_due_within_a_minute(node: N
     assert node.claims()["exp"] == node.now + node.ahead + 600
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_clock_that_is_set_back_makes_a_token_within_a_minute_that_is_good_already(
+    node: Node, *, restart: bool
+) -> None:
+    node.ahead = -86400.0
+    if restart:
+        node.start()
+        node.settle()
+    node.advance(60)
+    assert node.claims()["nbf"] <= node.wall()
+    first = node.token()
+    node.advance(419)
+    assert node.token() == first
+    node.advance(61)
+    assert node.token() != first
+
+
+def test_a_restart_with_another_issuer_replaces_the_token(node: Node) -> None:
+    node.issuer.inner = issuer_of(node.host, node.wall, TokenIssuer(issuer="https://other.example"))
+    node.start()
+    node.settle()
+    node.sources_ready()
+    node.put_file("web.json", pod("web", volume(*SOURCES), uid=UID))
+    node.advance(5)
+    assert node.claims()["iss"] == "https://other.example"
+
+
 def test_no_token_is_recorded_logged_or_told(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     seen = {node.token()}
     for _ in range(3):
