@@ -56,6 +56,12 @@ PACKAGES: Mapping[str, str] = {
     "image": "volmgr-image",
 }
 """Which package of ours serves a field, for the error that says what to install."""
+_ELSEWHERE: Mapping[Where, str] = {
+    Where.PV: "volume type {!r} is one of PersistentVolumes only; write a PersistentVolume with it, a"
+    " PersistentVolumeClaim that it is for, and persistentVolumeClaim in the Pod",
+    Where.POD: "volume type {!r} is one of Pods only; write it below spec.volumes of the Pod",
+}
+"""What to write where a type is served, but not here; by where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +222,8 @@ class Plugins:
                 raise PluginError(message)
             if owner is not None:
                 return owner
-        raise UnservedError(self._unserved(field, driver))
+        elsewhere = next((at for at in Where if at is not where and self._owners.get((field, driver, at))), None)
+        raise UnservedError(_ELSEWHERE[elsewhere].format(field) if elsewhere else self._unserved(field, driver))
 
     def _unserved(self, field: str, driver: str | None) -> str:
         what = f"volume type {field!r}" + (f" with driver {driver!r}" if driver else "")

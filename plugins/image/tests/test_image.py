@@ -134,7 +134,7 @@ def test_the_default_policy_is_that_of_kubernetes(reference: str, policy: str) -
 
 
 def test_a_policy_that_is_none_is_an_error_of_its_author() -> None:
-    with pytest.raises(SpecError, match="'Sometimes' is none; write Always, IfNotPresent, Never"):
+    with pytest.raises(SpecError, match="'Sometimes' is no pullPolicy of images; write Always, IfNotPresent, Never"):
         volume("app", "Sometimes").mount(FakeHost())
 
 

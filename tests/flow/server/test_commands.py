@@ -14,6 +14,7 @@ from tests.flow.server.engines import FakeEngine, serving
 from tests.unit.report.worlds import add_pod, fail, make_pod, mounted, run
 from volmgr.cli.app import cli
 from volmgr.cli.client import Client
+from volmgr.errors import ManifestError
 from volmgr.model.meta import ObjectMeta
 from volmgr.model.objects import PersistentVolumeClaim, ref_of
 from volmgr.model.quantity import Quantity
@@ -56,9 +57,19 @@ def test_status_without_pods_says_so(client: Client, engine: FakeEngine) -> None
     assert volmgr(client, "status").output == "not ready: reconstruction is not done\nno Pods\n"
 
 
+def test_status_names_the_files_that_were_refused(client: Client, engine: FakeEngine) -> None:
+    engine.world.complaints["/m/web.yaml"] = (ManifestError("is empty", file="/m/web.yaml", document=2),)
+    assert volmgr(client, "status").output == "no Pods\nrefused: /m/web.yaml: document 2: is empty\n"
+
+
 @pytest.mark.parametrize("words", [("-o", "json", "status"), ("status", "-o", "json"), ("status", "--output", "json")])
 def test_json_may_be_asked_for_before_and_after_the_command(client: Client, words: tuple[str, ...]) -> None:
-    assert json.loads(volmgr(client, *words).output) == {"ready": True, "reasons": [], "pods": []}
+    assert json.loads(volmgr(client, *words).output) == {
+        "ready": True,
+        "reasons": [],
+        "pods": [],
+        "complaints": [],
+    }
 
 
 def test_the_socket_may_be_named_after_the_command(client: Client) -> None:

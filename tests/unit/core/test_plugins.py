@@ -243,7 +243,9 @@ def test_a_field_of_persistent_volumes_is_not_served_in_pods() -> None:
     plugins = Plugins()
     plugins.add(Driver(), ORIGIN)
     assert plugins.find("tape", where=Where.PV).name == "example.com/driver"
-    with pytest.raises(UnservedError):
+    with pytest.raises(
+        UnservedError, match=r"^volume type 'tape' is one of PersistentVolumes only; write a Persistent"
+    ):
         plugins.find("tape")
 
 

@@ -54,6 +54,7 @@ def test_the_status_of_one_pod_lists_healthy_volumes_too_with_their_path() -> No
 def test_the_json_of_a_status_has_the_fields_of_the_report() -> None:
     world, pod = empty_world(), make_pod("web", "a")
     add_pod(world, pod)
+    world.complaints["/m/x.yaml"] = (ManifestError("is empty", file="/m/x.yaml"),)
     decoded = msgspec.json.decode(msgspec.json.encode(status(world)), type=dict[str, object])
     assert decoded == {
         "ready": True,
@@ -73,7 +74,14 @@ def test_the_json_of_a_status_has_the_fields_of_the_report() -> None:
                 "reason": "volume a (emptyDir): not mounted; mount is due",
             }
         ],
+        "complaints": ["/m/x.yaml: is empty"],
     }
+
+
+def test_volumes_are_reported_in_the_order_of_their_pods_manifest() -> None:
+    world, pod = empty_world(), make_pod("web", "b", "c", "a")
+    add_pod(world, pod)
+    assert [volume.names for volume in pod_status(world, pod.uid).volumes] == [("b",), ("c",), ("a",)]
 
 
 def test_the_daemon_is_not_ready_before_sources_and_reconstruction() -> None:

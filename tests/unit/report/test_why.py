@@ -44,7 +44,7 @@ def test_a_failure_that_only_its_author_can_mend_has_no_next_try() -> None:
     world.admission.failed(Operation(Verb.MOUNT, f"{TYPE}/uid-web-a", "uid-web"), "wrong type", 990.0, final=True)
     (report,) = why(world, "web")
     assert report.volumes[0].next_retry is None
-    assert "not tried again until its manifest changes" in report.text
+    assert "not tried again until a manifest changes" in report.text
 
 
 def test_a_running_operation_says_since_when_and_how_far_it_is() -> None:
@@ -166,6 +166,15 @@ def test_an_unknown_pod_comes_with_the_files_that_were_refused() -> None:
     (report,) = why(world, "web")
     assert report.state == "unknown"
     assert "refused: /m/web.yaml: spec.volumes[0].x: unknown field" in report.text
+
+
+def test_an_unknown_pod_comes_with_ten_errors_of_files_and_how_many_more_there_are() -> None:
+    world = empty_world()
+    for number in range(13):
+        world.complaints[f"/m/{number}.yaml"] = (ManifestError("is empty", file=f"/m/{number}.yaml"),)
+    (report,) = why(world, "web")
+    assert len(report.complaints) == 10
+    assert report.text.endswith("refused: 3 more; volmgr status lists all")
 
 
 def test_a_remount_that_is_due_is_listed_although_the_volume_is_mounted() -> None:

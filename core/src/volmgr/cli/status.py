@@ -32,9 +32,15 @@ def command(session: Session, pod: str | None) -> None:
 def _print_pods(report: StatusReport) -> None:
     if not report.ready:
         click.echo(f"not ready: {'; '.join(report.reasons)}")
-    if not report.pods:
+    if report.pods:
+        _print_table(report)
+    else:
         click.echo("no Pods")
-        return
+    for complaint in report.complaints:
+        click.echo(f"refused: {complaint}")
+
+
+def _print_table(report: StatusReport) -> None:
     headings = ("namespace", "name", "state", "volumes", "source", "reason")
     rows = [
         (pod.namespace, pod.name, pod.state, f"{pod.mounted}/{pod.wanted}", pod.origin or pod.source, pod.reason)

@@ -80,7 +80,7 @@ def _delay(world: World, operation: Operation) -> str:
         return "it runs"
     if backoff is not None and backoff.until > world.monotonic:
         again = wall(world, backoff.until)
-        then = f"next try at {again}" if again else "not tried again until its manifest changes"
+        then = f"next try at {again}" if again else "not tried again until a manifest changes"
         return f"failed {backoff.attempts} times, {then}: {backoff.error}"
     if world.admission.is_held(operation.volume):
         return "another operation of this volume runs"

@@ -69,11 +69,12 @@ class PodStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusReport:
-    """All Pods, by namespace and name, and whether the daemon is ready."""
+    """All Pods, by namespace and name, whether the daemon is ready, and what is wrong with files of manifests."""
 
     ready: bool
     reasons: tuple[str, ...]
     pods: tuple[PodSummary, ...]
+    complaints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,12 @@ def status(world: World) -> StatusReport:
     lens = Lens(world)
     entries = sorted(world.pods.values(), key=lambda entry: (entry.pod.key, entry.leaving))
     reasons = world.not_ready_because
-    return StatusReport(ready=not reasons, reasons=reasons, pods=tuple(_summary(lens, entry) for entry in entries))
+    return StatusReport(
+        ready=not reasons,
+        reasons=reasons,
+        pods=tuple(_summary(lens, entry) for entry in entries),
+        complaints=tuple(str(error) for _, errors in sorted(world.complaints.items()) for error in errors),
+    )
 
 
 def pod_status(world: World, uid: str) -> PodStatus:

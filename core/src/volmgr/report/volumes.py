@@ -61,13 +61,16 @@ class Lens:
             self._running[running.operation.volume].append(running)
 
     def volumes(self, uid: str) -> tuple[VolumeReport, ...]:
-        """Report each volume that a Pod wants or has, those that could not be resolved first."""
+        """Report each volume that a Pod wants or has: what could not be resolved, then in the order of its manifest."""
         world = self.world
         entry = world.pods.get(uid)
         names = {volume.name for volume in world.desired.of_pod(uid)}
         names |= {volume.name for volume in world.actual.of_pod(uid)}
         unresolved = [self._unresolved(entry, name) for name in sorted(entry.errors)] if entry else []
-        return (*unresolved, *(self._volume(name, uid, entry) for name in sorted(names)))
+        reports = [self._volume(name, uid, entry) for name in sorted(names)]
+        places = {volume.name: place for place, volume in enumerate(entry.pod.spec.volumes)} if entry else {}
+        reports.sort(key=lambda each: min((places.get(name, len(places)) for name in each.names), default=len(places)))
+        return (*unresolved, *reports)
 
     def _unresolved(self, entry: PodEntry, name: str) -> VolumeReport:
         uid = entry.pod.uid
@@ -218,9 +221,7 @@ def describe(report: VolumeReport) -> str:
         parts.append(f"{step} running since {report.since}" + (f" ({report.progress})" if report.progress else ""))
     elif report.attempts:
         times = "once" if report.attempts == 1 else f"{report.attempts} times"
-        again = (
-            f"next try at {report.next_retry}" if report.next_retry else "not tried again until its manifest changes"
-        )
+        again = f"next try at {report.next_retry}" if report.next_retry else "not tried again until a manifest changes"
         parts.append(f"{step} failed {times} since {report.since}, {again}")
     elif step == RESOLVE:
         parts.append(f"cannot be resolved since {report.since}")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 UNMOUNTED = "unmounted"
 """The condition under which `volmgr wait` waits for a Pod's volumes to go; the other one is `mounted`."""
+_MOST_COMPLAINTS = 10
+"""Of errors in files, when asked for a Pod that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,9 +160,11 @@ def _unknown(world: World, selector: str) -> WhyReport:
     name = selector.rpartition("/")[2]
     all_texts = [str(error) for errors in world.complaints.values() for error in errors]
     naming = [text for text in all_texts if name in text]
-    complaints = tuple((naming or all_texts)[:10])
+    complaints = tuple((naming or all_texts)[:_MOST_COMPLAINTS])
     notes = world.not_ready_because
     lines = [f"Pod {selector}: no source has it", *notes, *(f"refused: {text}" for text in complaints)]
+    if more := len(naming or all_texts) - len(complaints):
+        lines.append(f"refused: {more} more; volmgr status lists all")
     return WhyReport(
         namespace="",
         name="",

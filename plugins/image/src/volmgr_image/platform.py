@@ -51,7 +51,7 @@ def this_platform(written: str) -> Platform:
     if written:
         parts = written.split("/")
         if len(parts) not in {2, 3} or not all(parts):
-            raise SpecError(f"platform {written!r} of the configuration is none; write linux/arm64, for example")
+            raise SpecError(f"{written!r} of the configuration is no platform; write linux/arm64, for example")
         return Platform(*parts)
     machine = os.uname().machine
     return Platform("linux", *_MACHINES.get(machine, (machine, "")))

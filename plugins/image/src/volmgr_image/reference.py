@@ -59,7 +59,7 @@ def parse(reference: str) -> Reference:
     match = _NAME.fullmatch(reference)
     if match is None:
         raise SpecError(
-            f"image reference {reference[:200]!r} is none; {_FORMS}"
+            f"{reference[:200]!r} is no image reference; {_FORMS}"
             if reference
             else f"image reference is empty; {_FORMS}"
         )
@@ -74,7 +74,7 @@ def parse(reference: str) -> Reference:
 def pull_policy(reference: str, written: str) -> str:
     """Give the policy that is written, or Kubernetes' default; raises SpecError for what is none."""
     if written and written not in _POLICIES:
-        raise SpecError(f"image pullPolicy {written!r} is none; write {', '.join(_POLICIES)}, or nothing")
+        raise SpecError(f"{written!r} is no pullPolicy of images; write {', '.join(_POLICIES)}, or nothing")
     if written:
         return written
     named = parse(reference)

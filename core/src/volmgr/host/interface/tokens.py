@@ -47,6 +47,6 @@ class NoTokens:
         del audience, expiration_seconds, account, held
         message = (
             f"pod {pod.key} asks for a service account token, and nobody issues any here;"
-            " set token_issuer in the configuration, such as token_issuer: https://issuer.example"
+            " set token_issuer in the configuration, such as token_issuer: https://issuer.example, and restart volmgrd"
         )
         raise SpecError(message)
