@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from volmgr.model.objects import Node, Object
     from volmgr.model.pod import Pod, PodVolume
 
+CLAIM_FIELDS = frozenset({"persistentVolumeClaim", "ephemeral"})
+"""The fields of a Pod volume that name a claim instead of storage."""
 PROTECTION = "kubernetes.io/pvc-protection"
 """The finalizer under which a claim that is being deleted may still be used."""
 GROUP = "pv.beta.kubernetes.io/gid"
@@ -64,7 +66,7 @@ def grows_here(claim: PersistentVolumeClaim, size: int) -> bool:
 
 
 def claim_ref(pod: Pod, volume: PodVolume) -> ObjectRef:
-    """Name the claim that a Pod volume of type persistentVolumeClaim or ephemeral stands for."""
+    """Name the claim that a Pod volume of one of `CLAIM_FIELDS` stands for."""
     if volume.type == "ephemeral":
         return ObjectRef("PersistentVolumeClaim", pod.metadata.namespace, f"{pod.metadata.name}-{volume.name}")
     return ObjectRef("PersistentVolumeClaim", pod.metadata.namespace, str(volume.source.get("claimName", "")))

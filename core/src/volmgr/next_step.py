@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from volmgr.actual import Cause
+from volmgr.claims import CLAIM_FIELDS
 from volmgr.model.names import source_key
 from volmgr.model.pod import Pod, PodVolume
 from volmgr.model.volume import RWOP, Attachable, Presence
@@ -17,9 +18,6 @@ from volmgr.operations import Operation, Verb
 if TYPE_CHECKING:
     from volmgr.actual import ActualVolume, PodMount
     from volmgr.desired import DesiredMount, DesiredVolume
-
-CLAIM_FIELDS = frozenset({"persistentVolumeClaim", "ephemeral"})
-"""The fields of a Pod volume that name a claim instead of storage."""
 
 
 _DUE = "it is due again"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from volmgr.model.meta import ObjectRef
 from volmgr.model.selectors import matches_labels, matches_node
 
 if TYPE_CHECKING:
@@ -58,12 +57,6 @@ def capacity(pv: PersistentVolume) -> int:
     """Give the bytes that a volume has; 0 when it does not say."""
     has = pv.capacity.get("storage")
     return has.to_int() if has else 0
-
-
-def reserved(pv: PersistentVolume) -> ObjectRef | None:
-    """Give the claim that a volume's claimRef names."""
-    owner = pv.claim_ref
-    return ObjectRef("PersistentVolumeClaim", owner.namespace, owner.name) if owner else None
 
 
 def is_reserved_for(pv: PersistentVolume, claim: PersistentVolumeClaim) -> bool:

@@ -20,7 +20,6 @@ from volmgr.model.objects import Node, Object, PersistentVolumeClaim, ref_of
 from volmgr.model.schema import Unknown, typed_source
 from volmgr.model.selinux import Labelling, LabelTrouble, LabelWish, Trouble, access_mode
 from volmgr.model.volume import RWOP, Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
-from volmgr.next_step import CLAIM_FIELDS
 from volmgr.plugin import Where
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ class _Typed:
 
 def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tuple[DesiredVolume, DesiredMount]:
     volume = wish.volume
-    if volume.type in CLAIM_FIELDS:
+    if volume.type in claims.CLAIM_FIELDS:
         typed = _claimed(wish, lookup, resolution)
     else:
         typed = _typed(lookup, volume.type, volume.source, Where.POD, name=volume.name)

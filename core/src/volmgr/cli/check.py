@@ -128,10 +128,10 @@ def _twice(parsed: Parsed) -> list[Problem]:
 
 def _unserved(parsed: Parsed, plugins: Plugins) -> list[str]:
     """Name the volumes whose type no installed package serves: right manifests that would wait here."""
+    from volmgr.claims import CLAIM_FIELDS
     from volmgr.errors import PluginError
     from volmgr.model.pod import Pod
     from volmgr.model.volume import PersistentVolume
-    from volmgr.next_step import CLAIM_FIELDS
     from volmgr.plugin import Where
 
     def note(document: int, name: str, field: str, source: Mapping[str, object], where: Where) -> None:

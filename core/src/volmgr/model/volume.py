@@ -57,6 +57,11 @@ class ClaimRef:
     name: str = ""
     uid: str = ""
 
+    @property
+    def ref(self) -> ObjectRef:
+        """Name that claim, whichever UID it has."""
+        return ObjectRef("PersistentVolumeClaim", self.namespace, self.name)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimVolumeSource:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from volmgr import pairing
-from volmgr.claims import BOUND, claim_ref
+from volmgr.claims import BOUND, CLAIM_FIELDS, claim_ref
 from volmgr.model.objects import PersistentVolumeClaim, StorageClass
 from volmgr.model.volume import PersistentVolume
-from volmgr.next_step import CLAIM_FIELDS
 
 if TYPE_CHECKING:
     from volmgr.model.meta import ObjectRef

@@ -13,6 +13,7 @@ from volmgr.errors import OperationError
 from volmgr.model.meta import ObjectRef
 from volmgr.model.names import claim_uid
 from volmgr.model.objects import Node, PersistentVolumeClaim, StorageClass, ref_of
+from volmgr.model.pod import Pod
 from volmgr.model.volume import PersistentVolume
 from volmgr.sources.bindings import Binding, Bindings
 from volmgr.sources.changes import Change, ObjectChanged, ObjectLeft, PodAccepted
@@ -56,6 +57,11 @@ class Binder:
     def seal(self, uid: str) -> None:
         """Take note that a Pod cannot be known: the claims that were made for it are not gone."""
         self._stock.sealed.add(uid)
+
+    def foresee(self, pods: Iterable[Pod]) -> None:
+        """Take note of Pods that are about to be told, so that all their claims are looked at once."""
+        for pod in pods:
+            self._look_soon(self._stock.consumers.accept(pod))
 
     def hear(self, change: Change) -> None:
         """Take in what the registry would tell; what concerns neither claims nor volumes is passed on at once."""
@@ -169,12 +175,11 @@ class Binder:
             self._check(held)
         elif name in self._stock.volumes and not self._stock.is_damaged(name):
             pv = self._stock.stated(name)
-            owner = pairing.reserved(pv)
-            if owner is None:
+            if pv.claim_ref is None:
                 self._free.put(name, (pairing.volume_class(pv), pv.volume_mode), pairing.capacity(pv))
             else:
-                self._reserved.put(owner, name)
-                self._look_soon([owner])
+                self._reserved.put(pv.claim_ref.ref, name)
+                self._look_soon([pv.claim_ref.ref])
 
     def _put_away(self, name: str) -> None:
         """Take a volume from where it was found."""

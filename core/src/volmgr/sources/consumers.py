@@ -1,4 +1,4 @@
-"""Which Pods use which claims, and the claims that are made for a Pod's ephemeral volumes. Pure but for the container.
+"""Which Pods use which claims, and the claims that are made for a Pod's ephemeral volumes; kept in memory.
 
 Nothing of this is recorded: it follows from the accepted Pods, which are.
 """
@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from volmgr.claims import CLAIM_FIELDS, claim_ref
 from volmgr.model.meta import ObjectMeta, ObjectRef, OwnerReference
 from volmgr.model.names import ephemeral_claim_uid
 from volmgr.model.objects import PersistentVolumeClaim
@@ -71,13 +72,10 @@ class Consumers:
 
 
 def _claims(pod: Pod) -> Iterator[tuple[ObjectRef, PersistentVolumeClaim | None]]:
-    namespace = pod.metadata.namespace
     for volume in pod.spec.volumes:
-        if volume.type == "persistentVolumeClaim":
-            yield ObjectRef("PersistentVolumeClaim", namespace, str(volume.source.get("claimName", ""))), None
-        elif volume.type == "ephemeral":
-            name = f"{pod.metadata.name}-{volume.name}"
-            yield ObjectRef("PersistentVolumeClaim", namespace, name), _made(pod, volume, name)
+        if volume.type in CLAIM_FIELDS:
+            ref = claim_ref(pod, volume)
+            yield ref, _made(pod, volume, ref.name) if volume.type == "ephemeral" else None
 
 
 def _made(pod: Pod, volume: PodVolume, name: str) -> PersistentVolumeClaim | None:

@@ -85,7 +85,7 @@ class Stock:
                 return Standing("Bound", owner)
             return Standing("Released", owner, _released(pv, owner))
         named = pv.claim_ref
-        if named is not None and named.uid and self.is_gone(claim_ref_of(named)) and not self._is_there(named):
+        if named is not None and named.uid and self.is_gone(named.ref) and not self._is_there(named):
             return Standing("Released", named, _released(pv, named))
         return Standing("Available", named)
 
@@ -98,7 +98,7 @@ class Stock:
         return claim is None or claim.metadata.uid != held.uid
 
     def _is_there(self, owner: ClaimRef) -> bool:
-        claim = self.claim(claim_ref_of(owner))
+        claim = self.claim(owner.ref)
         return claim is not None and claim.metadata.uid == owner.uid
 
     def owned(self, name: str) -> PersistentVolume:
@@ -162,11 +162,6 @@ class ClaimStanding:
 def volume_ref(name: str) -> ObjectRef:
     """Name a volume."""
     return ObjectRef(PV, "", name)
-
-
-def claim_ref_of(owner: ClaimRef) -> ObjectRef:
-    """Name the claim of a claimRef."""
-    return ObjectRef(PVC, owner.namespace, owner.name)
 
 
 def _released(pv: PersistentVolume, owner: ClaimRef) -> str:
