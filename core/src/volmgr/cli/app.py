@@ -24,7 +24,7 @@ COMMANDS = {
     "events": "Show what happened.",
     "check": "Check manifests, without a daemon.",
     "plan": "Show what would be done now, and why.",
-    "plugins": "Show the installed volume types; reload them.",
+    "plugins": "Show the installed volume types; reload them; begin one.",
     "orphans": "Show what is on disk without a Pod, and why it was kept.",
     "doctor": "Look for what is wrong with this node.",
 }

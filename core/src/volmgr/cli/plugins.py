@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from volmgr.cli import output
+from volmgr.cli import new_plugin, output
 from volmgr.cli.session import Session, common_options
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ RELOAD = 300.0
 @common_options
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Show the installed volume types; reload them.
+    """Show the installed volume types; reload them; begin one.
 
     Those that the daemon uses, what each can do, and packages that are broken, with their traceback.
     """
@@ -33,6 +33,9 @@ def command(ctx: click.Context) -> None:
         output.print_json(body)
     else:
         _print(cast("PluginsReport", output.decode(body)))
+
+
+command.add_command(new_plugin.command)
 
 
 @command.command("reload")

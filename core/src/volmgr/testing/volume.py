@@ -61,6 +61,7 @@ class Sample:
 
     `objects` are those that the source refers to, `settings` what the configuration says (instances of the type's
     settings class), `spec` further fields of VolumeSpec; `arrange` prepares a fresh host (a device, a program).
+    `of_backend` gives the source when only a running server knows it; `source` stands for it in names.
     """
 
     source: object
@@ -69,6 +70,11 @@ class Sample:
     settings: tuple[object, ...] = ()
     spec: Mapping[str, Any] = field(default_factory=dict[str, Any])
     arrange: Callable[[Host], None] = _leave_as_it_is
+    of_backend: Callable[[Any], object] | None = None
+
+    def served_by(self, backend: object) -> Self:
+        """Give the sample as it is with what the fixture `volmgr_backend` has started."""
+        return self if self.of_backend is None else replace(self, source=self.of_backend(backend))
 
 
 @dataclass(frozen=True)

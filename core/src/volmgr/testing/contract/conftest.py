@@ -5,11 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from volmgr.host.interface import Host
-from volmgr.testing.contract.subject import NoSubjectError, Samples, Subject, find_plugin, find_samples, sample_of
+from volmgr.plugin import VolumePlugin
+from volmgr.testing.contract.subject import (
+    NoSubjectError,
+    Samples,
+    Subject,
+    contract_module,
+    find_plugin,
+    find_samples,
+    sample_of,
+)
 from volmgr.testing.fake_host import FakeHost
 from volmgr.testing.real_host import RealHosts
 
@@ -25,11 +35,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         message = "say which volume type is tested: --volmgr-plugin KEY"
         raise pytest.UsageError(message)
     try:
-        samples = find_samples(find_plugin(key))
+        plugin = find_plugin(key)
+        offer_backend(metafunc.config, plugin)
+        samples = find_samples(plugin)
         names = [str(sample_of(sample).source) for sample in samples(Path("TOP"))]
     except NoSubjectError as error:
         raise pytest.UsageError(str(error)) from error
     metafunc.parametrize("sample", [(key, index) for index in range(len(names))], ids=names)
+
+
+def offer_backend(config: pytest.Config, plugin: type[VolumePlugin[Any]]) -> None:
+    """Let the module that offers samples define fixtures, too: `volmgr_backend` above all."""
+    module = contract_module(plugin)
+    if module is not None and not config.pluginmanager.is_registered(module):
+        config.pluginmanager.register(module)
 
 
 @pytest.fixture(scope="session")
@@ -60,9 +79,9 @@ def fake_machine() -> tuple[Host, Path]:
 
 
 @pytest.fixture
-def subject(sample: tuple[str, int], machine: Machine) -> Subject:
+def subject(sample: tuple[str, int], machine: Machine, volmgr_backend: object) -> Subject:
     """Give the type under test with one of its samples."""
     key, index = sample
     plugin = find_plugin(key)
     samples: Samples = find_samples(plugin)
-    return Subject(plugin, machine, samples, index)
+    return Subject(plugin, machine, samples, index, volmgr_backend)

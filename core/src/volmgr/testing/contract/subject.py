@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -95,11 +96,6 @@ class Stage:
         return {self._relative(path): self._relative(what) for path, what in state.items()}
 
     @property
-    def has_directory(self) -> bool:
-        """Whether the Pod gets a directory of its own."""
-        return self.volume.facets.directory and not self.volume.is_block
-
-    @property
     def is_named(self) -> bool:
         """Whether the storage itself lies where a manifest says: what is in it stays by right."""
         return str(self.top) in str(self.volume.source)
@@ -142,17 +138,27 @@ class Subject:
     machine: Callable[[], tuple[Host, Path]]
     samples: Samples
     index: int = 0
+    backend: object = None
+    """What the fixture `volmgr_backend` gives: a server, say."""
+
+    @property
+    def volume(self) -> Volume:
+        """The volume, on no host yet: for questions that its type answers without one."""
+        return Volume.of(self.plugin(), self._sample(Path("/TOP")))
 
     def stage(self, step: Step = Step.SET_UP) -> Stage:
         """Begin anew: a fresh host and a fresh object of the type."""
         host, top = self.machine()
-        sample = sample_of(list(self.samples(top))[self.index])
+        sample = self._sample(top)
         host = host.with_settings(*sample.settings)
         sample.arrange(host)
         volume = Volume.of(self.plugin(), sample)
         if step is Step.ATTACHED:
             volume = volume.attach(host)
         return Stage(host, top, volume.set_up(host) if step is Step.SET_UP else volume)
+
+    def _sample(self, top: Path) -> Sample:
+        return sample_of(list(self.samples(top))[self.index]).served_by(self.backend)
 
 
 def sample_of(given: object) -> Sample:
@@ -202,17 +208,20 @@ def _classes(loaded: object) -> list[type[VolumePlugin[Any]]]:
     """Give the types that an entry point brings: it is one, or a module with a hook that names some."""
     if isinstance(loaded, type):
         return [loaded]
-    return list(cast("Callable[[], Iterable[Any]]", getattr(loaded, "volmgr_volume_plugins", list))())
+    found = list(cast("Callable[[], Iterable[Any]]", getattr(loaded, "volmgr_volume_plugins", list))())
+    contract = f"{getattr(loaded, '__name__', '').partition('.')[0]}.contract"
+    if found or not _exists(contract):
+        return found
+    # Its types come and go (drivers): the package offers one for the suite.
+    return list(cast("Callable[[], Iterable[Any]]", getattr(importlib.import_module(contract), "types", list))())
 
 
 def find_samples(plugin: type[VolumePlugin[Any]]) -> Samples:
     """Take the samples that the type's module or its package offers, or its source with default values."""
-    own = getattr(sys.modules.get(plugin.__module__), "samples", None)
-    if own is not None:
-        return cast("Samples", own)
-    name = f"{plugin.__module__.partition('.')[0]}.contract"
-    if plugin.__module__ != "__main__" and _exists(name):
-        return cast("Samples", importlib.import_module(name).samples)
+    module = contract_module(plugin)
+    if module is not None:
+        return cast("Samples", module.samples)
+    name = _name_of_contract(plugin)
 
     def default(_top: Path) -> list[object]:
         source = plugin.handles[0].source
@@ -226,6 +235,19 @@ def find_samples(plugin: type[VolumePlugin[Any]]) -> Samples:
             raise NoSubjectError(message) from error
 
     return default
+
+
+def contract_module(plugin: type[VolumePlugin[Any]]) -> ModuleType | None:
+    """Give the module that offers samples, and perhaps the fixture `volmgr_backend`: the type's own, or `contract`."""
+    own = sys.modules.get(plugin.__module__)
+    if hasattr(own, "samples"):
+        return own
+    name = _name_of_contract(plugin)
+    return importlib.import_module(name) if plugin.__module__ != "__main__" and _exists(name) else None
+
+
+def _name_of_contract(plugin: type[VolumePlugin[Any]]) -> str:
+    return f"{plugin.__module__.partition('.')[0]}.contract"
 
 
 def _exists(module: str) -> bool:

@@ -18,8 +18,6 @@ from volmgr.host.atomic import DATA
 from volmgr.host.interface import Host
 from volmgr.model.names import is_qualified
 from volmgr.plugin import (
-    Applies,
-    Attachable,
     DeviceMounted,
     DeviceUnmounted,
     Expandable,
@@ -27,11 +25,11 @@ from volmgr.plugin import (
     Measurable,
     Measured,
     Mounted,
-    PayloadVolume,
     Reconstructed,
     Unmounted,
     VolumePlugin,
 )
+from volmgr.testing.contract.abilities import Ability, can, needs
 from volmgr.testing.contract.subject import MOUNT, Stage, Step, Subject
 from volmgr.testing.fault_host import Fault, FaultHost, Killed, When
 from volmgr.testing.volume import pod
@@ -62,7 +60,7 @@ def test_operations_give_values_of_their_own_type(subject: Subject) -> None:
     """Prevents: an operation that forgets to return, which pluggy takes for "not done by me"."""
     stage = subject.stage()
     assert isinstance(stage.volume.mount(stage.host), Mounted)
-    if stage.volume.facets.directory:
+    if can(stage.volume, Ability.RECONSTRUCT):
         assert isinstance(stage.volume.reconstruct(stage.host), Reconstructed)
     if isinstance(stage.volume.plugin, Measurable):
         assert isinstance(stage.volume.measure(stage.host), Measured)
@@ -154,11 +152,10 @@ def test_two_objects_of_a_type_are_interchangeable(subject: Subject) -> None:
     assert leftovers(stage, before) == {}
 
 
+@needs(Ability.DIRECTORY)
 def test_pods_do_not_share_what_is_theirs(subject: Subject) -> None:
     """Prevents: paths without the Pod's UID: the second Pod's unmount takes the first one's volume away."""
     stage = subject.stage()
-    if not stage.volume.facets.directory:
-        return
     neighbour = replace(stage.volume, pod=replace(stage.volume.pod, metadata=pod("neighbour").metadata))
     written = mounted_with_data(stage)
     before = stage.state()
@@ -258,11 +255,10 @@ def test_nothing_but_the_volumes_own_paths_is_touched(subject: Subject) -> None:
         assert [path for path in changed if not stage.is_own(path, mounted)] == []
 
 
+@needs(Ability.DIRECTORY)
 def test_mounts_of_others_below_are_taken_away_and_never_followed(subject: Subject) -> None:
     """Prevents: kubernetes 115054 (busy for ever), and a recursive removal that eats what was mounted there."""
     stage = subject.stage()
-    if not stage.has_directory:
-        return
     before = stage.state()
     path = stage.path(stage.volume.mount(stage.host))
     foreign = stage.top / "foreign"
@@ -276,11 +272,10 @@ def test_mounts_of_others_below_are_taken_away_and_never_followed(subject: Subje
     assert stage.host.files.read(foreign / "precious") == b"not the volume's"
 
 
+@needs(Ability.DIRECTORY)
 def test_links_in_the_volume_are_not_followed(subject: Subject) -> None:
     """Prevents: a container that plants a link and has the node delete, or give away, what it points to."""
     stage = subject.stage()
-    if not stage.has_directory:
-        return
     path = stage.path(stage.volume.mount(stage.host))
     precious = stage.top / "precious"
     stage.host.files.write(precious, b"not the volume's", 0o600)
@@ -305,11 +300,10 @@ def test_what_a_reboot_took_is_made_again(subject: Subject) -> None:
     assert stage.state() == wanted
 
 
+@needs(Ability.RECONSTRUCT)
 def test_a_volume_is_rebuilt_from_its_directory(subject: Subject) -> None:
     """Prevents: volumes of deleted Pods that stay mounted because a restarted daemon cannot name them."""
     stage = subject.stage()
-    if not stage.volume.facets.directory:
-        return
     before = stage.state()
     stage.volume.mount(stage.host)
     after = stage.state()
@@ -323,22 +317,20 @@ def test_a_volume_is_rebuilt_from_its_directory(subject: Subject) -> None:
     assert leftovers(stage, before) == {}
 
 
+@needs(Ability.GROUP)
 def test_the_group_of_the_pod_gets_the_volume_where_the_type_says_that_it_does_it(subject: Subject) -> None:
     """Prevents: `fs_group=PLUGIN` in the facets and nothing of it in mount(): neither core nor plugin does it."""
     stage = subject.stage()
-    if stage.volume.facets.fs_group is not Applies.PLUGIN or stage.volume.is_block:
-        return
     path = stage.path(stage.volume.mount(stage.host, fs_group=GROUP))
     info = stage.host.files.info(path)
     assert info is not None
     assert info.gid == GROUP
 
 
+@needs(Ability.PAYLOAD)
 def test_files_that_are_made_from_objects_are_put_right_by_the_next_mount(subject: Subject) -> None:
     """Prevents: a ready marker that is believed more than the files: what a container did to them stays for ever."""
     stage = subject.stage()
-    if not isinstance(stage.volume.plugin, PayloadVolume):
-        return
     files = stage.host.files
     path = stage.path(stage.volume.mount(stage.host, fs_group=GROUP))
     wanted = stage.state()
@@ -352,11 +344,10 @@ def test_files_that_are_made_from_objects_are_put_right_by_the_next_mount(subjec
     assert stage.state() == wanted
 
 
+@needs(Ability.MEASURE)
 def test_usage_is_measured_sanely(subject: Subject) -> None:
     """Prevents: evictions by nonsense: negative, endless or forgotten usage."""
     stage = subject.stage()
-    if not isinstance(stage.volume.plugin, Measurable) or stage.volume.is_block:
-        return
     mounted = stage.volume.mount(stage.host)
     before = stage.volume.measure(stage.host)
     written = write_user_data(stage, mounted, size=16384)
@@ -373,11 +364,10 @@ def test_usage_is_measured_sanely(subject: Subject) -> None:
 # Of types whose volumes are attached, mounted once for the node, or expanded
 
 
+@needs(Ability.ATTACH)
 def test_attaching_again_gives_the_same_device(subject: Subject) -> None:
     """Prevents: a second device for one volume after each restart, one of which is never detached."""
     stage = subject.stage(Step.NEW)
-    if not isinstance(stage.volume.plugin, Attachable):
-        return
     attached = stage.volume.attach(stage.host)
     assert attached.attach(stage.host) == attached
     assert attached.device_path
@@ -386,14 +376,15 @@ def test_attaching_again_gives_the_same_device(subject: Subject) -> None:
     replace(stage.volume, plugin=subject.plugin()).detach(stage.host)
 
 
+@needs(Ability.DEVICE)
 def test_device_operations_give_values_of_their_own_type(subject: Subject) -> None:
     """Prevents: a device operation that forgets to return, which pluggy takes for "not done by me"."""
     stage = subject.stage(Step.ATTACHED)
-    if stage.volume.has_device:
-        assert isinstance(stage.volume.mount_device(stage.host), DeviceMounted)
-        assert isinstance(stage.volume.unmount_device(stage.host), DeviceUnmounted)
+    assert isinstance(stage.volume.mount_device(stage.host), DeviceMounted)
+    assert isinstance(stage.volume.unmount_device(stage.host), DeviceUnmounted)
 
 
+@needs(Ability.DEVICE)
 def test_a_second_device_mount_changes_nothing(subject: Subject) -> None:
     """Prevents: stacked mounts, and a file system that is made anew at the next start."""
     stage = subject.stage()
@@ -405,11 +396,10 @@ def test_a_second_device_mount_changes_nothing(subject: Subject) -> None:
     assert read_back(stage, written) == written
 
 
+@needs(Ability.DEVICE)
 def test_user_data_survives_its_device_s_unmount(subject: Subject) -> None:
     """Prevents: a device that is formatted again because it is not mounted."""
     stage = subject.stage()
-    if not stage.volume.has_device:
-        return
     written = mounted_and_unmounted(stage)
     stage.volume.unmount_device(stage.host)
     stage.volume.set_up(stage.host)
@@ -417,6 +407,7 @@ def test_user_data_survives_its_device_s_unmount(subject: Subject) -> None:
     assert read_back(stage, written) == written
 
 
+@needs(Ability.DEVICE)
 def test_nothing_is_left_after_a_device_unmount(subject: Subject) -> None:
     """Prevents: node mounts that nobody takes away, and that keep their device from others."""
     stage = subject.stage(Step.ATTACHED)
@@ -429,6 +420,7 @@ def test_nothing_is_left_after_a_device_unmount(subject: Subject) -> None:
     assert leftovers(ready, before) == {}
 
 
+@needs(Ability.DEVICE)
 def test_a_device_unmount_needs_names_only(subject: Subject) -> None:
     """Prevents: node mounts that are stuck for ever when the daemon was restarted, or that were never made."""
     stage = subject.stage(Step.ATTACHED)
@@ -440,6 +432,7 @@ def test_a_device_unmount_needs_names_only(subject: Subject) -> None:
     assert leftovers(stage, before) == {}
 
 
+@needs(Ability.DEVICE)
 @BOTH_SIDES
 def test_a_killed_device_mount_is_completed_by_the_next(subject: Subject, when: When) -> None:
     """Prevents: half a node mount, or half a file system, that is taken for a whole one, or refused for ever."""
@@ -451,6 +444,7 @@ def test_a_killed_device_mount_is_completed_by_the_next(subject: Subject, when: 
         assert stage.state() == wanted, f"killed {when} {faulty.trace[-1]}"
 
 
+@needs(Ability.DEVICE)
 @BOTH_SIDES
 def test_a_killed_device_mount_can_be_unmounted(subject: Subject, when: When) -> None:
     """Prevents: leaks of Pods that were deleted while the daemon was down."""
@@ -460,6 +454,7 @@ def test_a_killed_device_mount_can_be_unmounted(subject: Subject, when: When) ->
         assert leftovers(stage, before) == {}, f"killed {when} {faulty.trace[-1]}"
 
 
+@needs(Ability.DEVICE)
 @BOTH_SIDES
 def test_a_killed_device_unmount_is_completed_by_the_next(subject: Subject, when: When) -> None:
     """Prevents: a teardown that, begun and cut off, finds its own leavings strange."""
@@ -472,6 +467,7 @@ def test_a_killed_device_unmount_is_completed_by_the_next(subject: Subject, when
         assert stage.state() == wanted, f"killed {when} {faulty.trace[-1]}"
 
 
+@needs(Ability.DEVICE)
 def test_a_failed_device_mount_leaves_nothing_or_says_that_it_is_uncertain(subject: Subject) -> None:
     """Prevents: node mounts that count as gone, and keep their device in use."""
     before = subject.stage(Step.ATTACHED).state()
@@ -481,6 +477,7 @@ def test_a_failed_device_mount_leaves_nothing_or_says_that_it_is_uncertain(subje
                 assert leftovers(stage, before) == {}, f"{outcome!r} at {faulty.trace[-1]}"
 
 
+@needs(Ability.DEVICE)
 def test_a_failed_device_unmount_can_be_repeated(subject: Subject) -> None:
     """Prevents: a busy node mount that is forgotten: its device is detached under it."""
     undisturbed = subject.stage()
@@ -494,6 +491,7 @@ def test_a_failed_device_unmount_can_be_repeated(subject: Subject) -> None:
         assert stage.state() == wanted, f"{outcome!r} at {faulty.trace[-1]}"
 
 
+@needs(Ability.DEVICE)
 def test_what_is_uncertain_of_a_device_is_never_reported_as_less(subject: Subject) -> None:
     """Prevents: mkfs that was killed at its deadline, reported as if nothing had happened."""
     error = UncertainError("deadline")
@@ -511,11 +509,10 @@ def test_errors_of_device_operations_are_those_of_volmgr(subject: Subject) -> No
                 assert isinstance(outcome, VolmgrError), f"{outcome!r} at {faulty.trace[-1]}"
 
 
+@needs(Ability.BLOCK)
 def test_a_block_volume_leads_to_a_block_device(subject: Subject) -> None:
     """Prevents: a Pod that is given a directory, or nothing, where it asked for a device."""
     stage = subject.stage()
-    if not stage.volume.is_block:
-        return
     mounted = stage.volume.mount(stage.host)
     for path in (Path(mounted.device_path or stage.volume.device_path), stage.target):
         info = stage.host.files.info(path, follow=True)
@@ -523,11 +520,10 @@ def test_a_block_volume_leads_to_a_block_device(subject: Subject) -> None:
         assert info.kind == "block"
 
 
+@needs(Ability.EXPAND)
 def test_an_expansion_gives_a_size_and_changes_no_mount(subject: Subject) -> None:
     """Prevents: growth that takes the volume away from its Pod, or that is never known to be over."""
     stage = subject.stage()
-    if not isinstance(stage.volume.plugin, Expandable):
-        return
     written = mounted_with_data(stage)
     before = stage.state()
     first = stage.volume.expand(stage.host, new_size=1 << 20)
@@ -599,7 +595,7 @@ def measure(stage: Stage, host: Host) -> object:
 
 def reconstruct(stage: Stage, host: Host) -> object:
     """Rebuild, if there is a directory to do it from."""
-    return stage.volume.reconstruct(host) if stage.volume.facets.directory else None
+    return stage.volume.reconstruct(host) if can(stage.volume, Ability.RECONSTRUCT) else None
 
 
 def killed(
