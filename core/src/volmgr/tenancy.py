@@ -76,12 +76,16 @@ class Tenancy:
         )
 
     def reconsider(self, uid: str) -> None:
-        """Bring what one Pod wants up to date, when only the readiness of sources has changed.
+        """Bring what one Pod wants up to date, when only the readiness of sources or what is mounted has changed.
 
-        A Pod that stays wanted wants what it did: what it refers to is looked up when that changes.
+        A Pod that stays wanted wants what it did: what it refers to is looked up when that changes. Only one with
+        errors may wait for the label of a volume that it is found to have.
         """
-        if uid in self._added and self._stance(self._world.pods[uid]) is Stance.ADD:
+        entry = self._world.pods[uid]
+        if uid in self._added and not entry.errors and self._stance(entry) is Stance.ADD:
             self._desk.touched[uid] = None
+            for volume in self._world.desired.of_pod(uid):
+                self._detach_no_more(volume)
         else:
             self.populate(uid)
 

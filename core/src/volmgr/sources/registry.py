@@ -67,7 +67,10 @@ class Registry:
                     self._sink(Complaints(offer.file, (offer,)))
                 else:
                     self._objects.recall(offer)
-            for accepted in self._ledger.pods():
+            recorded = list(self._ledger.pods())
+            if self._binder:
+                self._binder.foresee(each.offer.pod for each in recorded if not isinstance(each, ManifestError))
+            for accepted in recorded:
                 if isinstance(accepted, ManifestError):
                     self._sink(Complaints(accepted.file, (accepted,)))
                     self._sink(RecordDamaged(Path(accepted.file).stem, accepted))
