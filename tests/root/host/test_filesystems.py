@@ -18,6 +18,7 @@ from volmgr.testing import Fault, FaultHost, Killed, When
 from volmgr.testing.real_host import RealHosts
 
 MIB = 1 << 20
+MKFS = 3  # which command it is: two probes come first
 SMALLEST = {"ext3": 4, "ext4": 4, "xfs": 300, "btrfs": 110}
 TYPES = tuple(SMALLEST)
 
@@ -334,7 +335,7 @@ def test_a_format_that_was_killed_in_the_middle_is_made_again(site: Site, fstype
     device = site.disk(SMALLEST[fstype] * MIB)
     wanted = site.wanted(device, fstype)
     with pytest.raises(Killed):
-        FaultHost(site.host, [Fault.kill(2, verb="commands.run")]).filesystems.ensure_mounted(wanted)
+        FaultHost(site.host, [Fault.kill(MKFS, verb="commands.run")]).filesystems.ensure_mounted(wanted)
     write_at(device, 4096, b"half a file system")  # what mkfs had written when it was killed
     site.mount(wanted)
     assert site.host.files.names(site.host.paths.state / "formatting") == ()
@@ -344,7 +345,7 @@ def test_a_format_that_was_killed_after_its_end_is_used_as_it_is(site: Site) -> 
     device = site.disk()
     wanted = site.wanted(device)
     with pytest.raises(Killed):
-        FaultHost(site.host, [Fault.kill(2, When.AFTER, verb="commands.run")]).filesystems.ensure_mounted(wanted)
+        FaultHost(site.host, [Fault.kill(MKFS, When.AFTER, verb="commands.run")]).filesystems.ensure_mounted(wanted)
     uuid = site.host.block.read(device, 1024 + 0x68, 16)
     site.mount(wanted)
     assert site.host.block.read(device, 1024 + 0x68, 16) == uuid
@@ -353,7 +354,7 @@ def test_a_format_that_was_killed_after_its_end_is_used_as_it_is(site: Site) -> 
 def test_a_format_that_outlived_its_deadline_is_uncertain_and_made_again(site: Site) -> None:
     device = site.disk()
     wanted = site.wanted(device)
-    faulty = FaultHost(site.host, [Fault(2, UncertainError("mkfs.ext4 was killed"), When.AFTER, "commands.run")])
+    faulty = FaultHost(site.host, [Fault(MKFS, UncertainError("mkfs.ext4 was killed"), When.AFTER, "commands.run")])
     with pytest.raises(UncertainError):
         faulty.filesystems.ensure_mounted(wanted)
     write_at(device, 1024, b"half a file system")
@@ -365,7 +366,7 @@ def test_a_format_that_was_cut_off_proves_nothing_for_another_disk(site: Site, c
     device = site.disk()
     wanted = site.wanted(device)
     with pytest.raises(Killed):
-        FaultHost(site.host, [Fault.kill(2, verb="commands.run")]).filesystems.ensure_mounted(wanted)
+        FaultHost(site.host, [Fault.kill(MKFS, verb="commands.run")]).filesystems.ensure_mounted(wanted)
     if change == "another disk":  # of the same name, number and size
         site.host.block.detach_loop(device)
         assert site.disk(name="other.img") == device
@@ -490,3 +491,24 @@ def test_sensitive_options_are_shown_nowhere(site: Site) -> None:
         site.host.filesystems.ensure_mounted(wanted)
     assert "hunter2" not in f"{caught.value!r} {caught.value.__cause__!r}"
     assert "<masked>" in str(caught.value)
+
+
+# Attacks
+
+
+def test_data_that_lies_only_in_the_middle_of_a_disk_is_never_formatted_over(site: Site) -> None:
+    device = site.disk(400 * MIB)
+    run("mkfs.ext4", "-q", "-F", device)
+    for start in (0, 128, 399):  # what a careless wipe clears, and where the first backup lies
+        write_at(device, start * MIB, bytes(MIB))
+    write_at(device, 150 * MIB, b"precious" * (60 * MIB // 8))
+    assert "data in its middle (at byte 1" in site.refused(site.wanted(device))
+
+
+def test_an_ext4_that_says_that_its_blocks_are_endless_costs_nothing(site: Site) -> None:
+    device = site.disk()
+    run("mkfs.ext4", "-q", "-F", "-O", "^metadata_csum", device)
+    write_at(device, 1024 + 24, b"\xf0\xff\xff\xff")
+    assert content_of(site.host, device).fstype == "ext4"
+    with pytest.raises(OperationError):
+        site.host.filesystems.ensure_mounted(site.wanted(device))

@@ -1,5 +1,6 @@
 """File systems on devices of a host in memory: what the tools say, and what is made of it."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,7 +101,7 @@ def test_what_is_said_while_it_takes_its_time() -> None:
 def test_a_probe_that_fails_proves_nothing(exit_code: int) -> None:
     host = host_with()
     answer(host, "blkid", exit_code)
-    with pytest.raises(OperationError, match="cannot tell what is on /dev/sdb of .+, so it is not touched: blkid -p"):
+    with pytest.raises(OperationError, match=r"cannot tell what is on /dev/sdb of .+, so it is not touched: blkid -p"):
         host.filesystems.ensure_mounted(wanted(host))
     del host.programs["blkid"]
     with pytest.raises(OperationError, match="so it is not touched: cannot run blkid"):
@@ -215,3 +216,24 @@ def test_a_mounted_ext_grows_or_says_what_it_needs() -> None:
     answer(host, "resize2fs", 1)
     with pytest.raises(OperationError, match=r"needs CAP_SYS_RESOURCE; .* it grows when it is mounted next \(no good"):
         host.filesystems.grow(DISK, wanted(host).target)
+
+
+def test_a_disk_that_takes_the_place_of_the_one_that_is_looked_at_is_not_formatted() -> None:
+    host, link = host_with(), Path("/dev/by-path")
+    host.device("/dev/sdc", bytes(4 * MIB), rdev=os.makedev(240, 2))
+    host.link(link, DISK)
+    probe, probes = host.programs["blkid"], iter(range(9))
+
+    def exchange(argv: tuple[str, ...], stdin: bytes) -> CommandResult:
+        if next(probes) == 1:  # the one by which it is proved empty
+            host.files.remove_file(link)
+            host.link(link, "/dev/sdc")
+        return probe(argv, stdin)
+
+    host.programs["blkid"] = exchange
+    asked = replace(wanted(host), device=link)
+    with pytest.raises(OperationError, match="another device took its place while it was looked at"):
+        host.filesystems.ensure_mounted(asked)
+    assert content_of(host, DISK).is_empty
+    host.filesystems.ensure_mounted(asked)
+    assert list(host.table.values()) == ["ext4"]

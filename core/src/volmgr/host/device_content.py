@@ -1,7 +1,7 @@
 """What is on a block device, by several independent probes; nothing is ever written.
 
-A device is *empty* only when every probe says so: `blkid` knows nothing on it, its first and last MiB are zeros, and no
-backup superblock is left where file systems keep theirs. Formatting rests on that.
+A device is *empty* only when every probe says so: `blkid` knows nothing on it, its first and last MiB and samples from
+between are zeros, and no backup superblock is left where file systems keep theirs. Formatting rests on that.
 Sources: blkid(8); `fs/ext4/ext4.h`, `fs/btrfs/disk-io.h` and `fs/xfs/libxfs/xfs_format.h` of Linux for the magics.
 """
 
@@ -27,7 +27,11 @@ _EXT_MAGIC = (56, b"\x53\xef")
 _BTRFS_MAGIC = (64, b"_BHRfS_M")
 _XFS_MAGIC = (0, b"XFSB")
 _EXT_64BIT = 0x80  # a flag of s_feature_incompat
+_EXT_LARGEST = 6  # s_log_block_size of blocks of 64 KiB; blkid believes any
 _XFS_GROUPS = 4  # what mkfs.xfs divides a device into by default
+_SAMPLE = 4096
+_SAMPLES = 64  # at most; seeks of less than a second in all
+_SAMPLED = 16 * MIB  # a smaller device has fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,8 @@ def _ext_size(data: bytes) -> int:
     if len(data) < SUPERBLOCK or not _has(data, _EXT_MAGIC):
         return 0
     low, log_block, incompatible, high = (_word(data, place) for place in (4, 24, 96, 0x150))
+    if log_block > _EXT_LARGEST:
+        return 0  # damaged: the kernel says more of it
     return ((high << 32 if incompatible & _EXT_64BIT else 0) | low) << (10 + log_block)
 
 
@@ -111,9 +117,18 @@ def _traces(host: Host, device: Path, size: int) -> Iterator[str]:
         if any(data):
             position = offset + len(data) - len(data.lstrip(b"\0"))
             yield f"data in the {where} MiB (at byte {position})"
+    sampled = next((place for place in _samples(size) if any(host.block.read(device, place, _SAMPLE))), None)
+    if sampled is not None:
+        yield f"data in its middle (at byte {sampled})"
     for name, offset, magic in _backups(size):
         if _has(host.block.read(device, offset, SUPERBLOCK), magic):
             yield f"a backup superblock of {name} (at byte {offset})"
+
+
+def _samples(size: int) -> list[int]:
+    """Name places all over a device, where data may lie whose start was overwritten or that has none."""
+    count = min(_SAMPLES, size // _SAMPLED)
+    return [size * number // (count + 1) // _SAMPLE * _SAMPLE for number in range(1, count + 1)]
 
 
 def _backups(size: int) -> list[tuple[str, int, tuple[int, bytes]]]:

@@ -69,15 +69,15 @@ class FileSystems:
         Mounted already is success. Raises OperationError for a device whose content cannot be proved, or is another,
         or has errors; nothing is ever formatted because it cannot be mounted.
         """
-        if self._formatting.begun(wanted.device) is not None:
-            self._go_on(wanted)
+        begun = self._formatting.begun(wanted.device)
+        if begun is not None:
+            self._go_on(wanted, begun.identity)
         if self._is_there(wanted):
             return
         content = probed(self._host, wanted.device, wanted.owner)
         if not content.fstype:
             self._refuse_read_only(wanted)
-            self._formatting.check(wanted.device, wanted.fstype, wanted.owner, content)
-            self._format(wanted)
+            self._format(wanted, self._formatting.prove_empty(wanted.device, wanted.fstype, wanted.owner))
         elif not wanted.read_only and self._host.block.is_free(wanted.device):
             has = ext_size(self._host, wanted.device) if content.fstype in EXT else 0
             self._refuse_shrunk(wanted, has)
@@ -134,11 +134,13 @@ class FileSystems:
                 " never formatted; make one by hand, or use the volume writable once"
             )
 
-    def _format(self, wanted: DeviceMount, *, again: bool = False) -> None:
+    def _format(self, wanted: DeviceMount, identity: str, *, again: bool = False) -> None:
         wanted.progress(f"making a file system of type {wanted.fstype} on {wanted.device}")
-        self._formatting.format(wanted.device, wanted.fstype, wanted.owner, deadline=wanted.deadline, again=again)
+        self._formatting.format(
+            wanted.device, identity, wanted.fstype, wanted.owner, deadline=wanted.deadline, again=again
+        )
 
-    def _go_on(self, wanted: DeviceMount) -> None:
+    def _go_on(self, wanted: DeviceMount, identity: str) -> None:
         """End a formatting of ours that was cut off: no Pod has had the device since."""
         self._host.mounts.unmount(wanted.target)  # of _is_whole(), if that was cut off
         content = probed(self._host, wanted.device, wanted.owner)
@@ -147,7 +149,7 @@ class FileSystems:
             self._refuse_read_only(wanted)
             if not self._host.block.is_free(wanted.device):
                 raise OperationError(f"cannot format {wanted.device} for {wanted.owner}: the device is in use")
-            self._format(wanted, again=True)
+            self._format(wanted, identity, again=True)
         self._formatting.ended(wanted.device)
 
     def _is_whole(self, wanted: DeviceMount) -> bool:

@@ -51,8 +51,13 @@ class Formatting:
         note = None if data is None else _read(data)
         return note if note is not None and note == self._note_of(device, note.fstype, note.owner) else None
 
-    def check(self, device: Path, fstype: str, owner: str, content: DeviceContent) -> None:
-        """Raise OperationError, naming what was found and how its owner can empty the device, unless it is empty."""
+    def prove_empty(self, device: Path, fstype: str, owner: str) -> str:
+        """Give the identity of a device that is proved empty.
+
+        Raises OperationError, naming what was found and how its owner can empty the device, for any other.
+        """
+        identity = self._host.block.identity(device)  # of the disk that is looked at from here on
+        content = probed(self._host, device, owner)
         if not self._host.block.is_free(device):
             raise OperationError(f"{_refusal(device, fstype, owner)}: the device is in use")
         if not content.is_empty:
@@ -65,9 +70,12 @@ class Formatting:
                 f"{since if interrupted else ''}; if nothing on it is needed, erase all of it:"
                 f" {erasing(device)}"
             )
+        return identity
 
-    def format(self, device: Path, fstype: str, owner: str, *, deadline: float, again: bool = False) -> None:
-        """Make a file system on a device that was checked; `again` overwrites what our own last try left there."""
+    def format(
+        self, device: Path, identity: str, fstype: str, owner: str, *, deadline: float, again: bool = False
+    ) -> None:
+        """Make a file system on the device of this identity; `again` overwrites what our own last try left there."""
         if fstype not in FORMATTED:
             raise SpecError(
                 f"cannot format {device} for {owner}: no file system of type {fstype} is made here;"
@@ -75,7 +83,12 @@ class Formatting:
             )
         note = self._note(device)
         self._host.files.ensure_directory(note.parent, 0o700)
-        self._write(note, self._note_of(device, fstype, owner))
+        made = self._note_of(device, fstype, owner)
+        if made.identity != identity:  # a link that leads elsewhere by now, or a disk in another's place
+            raise OperationError(
+                f"{_refusal(device, fstype, owner)}: another device took its place while it was looked at"
+            )
+        self._write(note, made)
         self._host.commands.run(mkfs(device, fstype, again=again), deadline=deadline)
         self.ended(device)
 
