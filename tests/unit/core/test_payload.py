@@ -63,6 +63,7 @@ def test_a_file_is_never_shown_with_its_content() -> None:
         ([("v", "/etc/v", ""), ("w", "/etc/v/sub", ""), ("x", "/etc/v/sub/below", "")], {"sub"}),
         ([("v", "/etc/v/", ""), ("w", "/etc//v/./a/b", ""), ("x", "/etc/v/c", "")], {"a/b", "c"}),
         ([("v", "/etc/v", ""), ("w", "/etc/vault", ""), ("x", "/etc", "")], set[str]()),
+        ([("v", "/x/../etc/v", ""), ("w", "/etc/v/a/../b", ""), ("x", "/etc/v/../c", "")], {"b"}),
         ([("v", "/etc/v", "part"), ("w", "/etc/v/sub", "")], set[str]()),
         ([("v", "/a", ""), ("v", "/b", ""), ("w", "/a/x", ""), ("w", "/b/y", "")], {"x", "y"}),
         ([("v", "/a", ""), ("v", "/a/again", "")], {"again"}),

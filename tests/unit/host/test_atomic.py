@@ -281,10 +281,14 @@ def test_old_files_that_cannot_be_removed_are_named_and_go_with_the_next_write()
     with pytest.raises(BusyError, match=f"{old} is a mount"):
         host.atomic.write(TOP, files({"key": "two"}))
     assert seen(host) == {"key": "two"}
+    for text in ("three", "four", "five"):
+        with pytest.raises(BusyError, match=f"{old} is a mount"):
+            host.atomic.write(TOP, files({"key": text}))
+    assert sorted(stamps(host)) == sorted((old.name, published(host))), "each change would leave one more"
     mount = host.machine.mount_at(old)
     assert mount is not None
     host.machine.unmount(mount)
-    assert host.atomic.write(TOP, files({"key": "two"})) is False
+    assert host.atomic.write(TOP, files({"key": "five"})) is False
     assert stamps(host) == [published(host)]
 
 

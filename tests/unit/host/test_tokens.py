@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import jwt
@@ -102,6 +103,13 @@ def test_an_empty_audience_is_the_issuer_s_own(host: FakeHost, audiences: tuple[
 def test_a_life_that_nobody_may_ask_for_is_refused_with_the_bounds(host: FakeHost, seconds: int) -> None:
     with pytest.raises(SpecError, match=rf"expirationSeconds is {seconds}; write a number from 600 to 4294967296"):
         issue(host, seconds=seconds)
+
+
+@pytest.mark.parametrize("name", ["a:b", "../a", "a\nb", "A", "x" * 300])
+def test_a_service_account_s_name_that_could_be_read_in_two_ways_is_refused(host: FakeHost, name: str) -> None:
+    named = replace(POD, spec=replace(POD.spec, service_account_name=name))
+    with pytest.raises(SpecError, match=r"serviceAccountName .* is no name; write"):
+        issuer_of(host).issue(named, audience="vault", expiration_seconds=HOUR)
 
 
 def test_a_life_beyond_the_configured_one_is_cut_to_it(host: FakeHost) -> None:

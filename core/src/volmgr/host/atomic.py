@@ -122,9 +122,15 @@ class AtomicWriter:
         for name, target in listing.items():
             if target == f"{DATA}/{name}" and name not in tops:
                 self._files.remove_file(directory / name)
+        failures: list[OperationError | TransientError] = []
         for name in listing:
             if name != published and _STAMP.fullmatch(name):
-                self._files.remove_tree(directory / name)
+                try:
+                    self._files.remove_tree(directory / name)
+                except (OperationError, TransientError) as error:  # the others go: each change would leave one more
+                    failures.append(error)
+        if failures:
+            raise failures[0]
 
 
 def checked(payload: Payload) -> dict[str, PayloadFile]:

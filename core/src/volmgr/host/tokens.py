@@ -66,8 +66,8 @@ class LocalTokens:
     ) -> Token:
         """Give a token, or `held` back while it says the same and is not due.
 
-        Raises SpecError for a life that is too short, OperationError when the key cannot be made or read, PluginError
-        when what signs is not installed.
+        Raises SpecError for a life or an account's name that may not be, OperationError when the key cannot be made or
+        read, PluginError when what signs is not installed.
         """
         life = life_of(expiration_seconds, self._settings)
         key = self._key()

@@ -5,6 +5,7 @@ Source: behaviours §4.8, which is `pkg/volume/{secret,configmap,projected}` of 
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -127,4 +128,4 @@ def nested(mounts: Iterable[tuple[str, str, str]], volume: str) -> set[str]:
 
 
 def _parts(path: str) -> tuple[str, ...]:
-    return tuple(part for part in path.split("/") if part not in ("", "."))
+    return tuple(part for part in posixpath.normpath(f"/{path}").split("/") if part)

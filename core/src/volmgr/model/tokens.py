@@ -12,6 +12,7 @@ from enum import Enum
 
 from volmgr.errors import SpecError
 from volmgr.model.duration import read_duration
+from volmgr.model.names import is_subdomain
 from volmgr.model.objects import ServiceAccount
 from volmgr.model.pod import Pod
 from volmgr.model.schema import load
@@ -84,8 +85,13 @@ def life_of(wanted: int, settings: TokenIssuer) -> int:
 def claims_of(
     pod: Pod, settings: TokenIssuer, *, audience: str, account: ServiceAccount | None, node_name: str
 ) -> dict[str, object]:
-    """Say what a token bound to a Pod says, but for its life; a service account without an object has a UID, too."""
+    """Say what a token bound to a Pod says, but for its life; a service account without an object has a UID, too.
+
+    Raises SpecError for a service account's name that is none.
+    """
     namespace, name = pod.metadata.namespace, pod.spec.service_account_name or "default"
+    if not is_subdomain(name):  # a colon would let the subject be read in two ways
+        raise SpecError(f"serviceAccountName {name[:80]!r} is no name; write lower-case letters, digits, - and .")
     uid = account.metadata.uid if account else ""
     uid = uid or str(uuid.uuid5(uuid.NAMESPACE_URL, f"{settings.issuer}#{namespace}/{name}"))
     bound: dict[str, object] = {
