@@ -52,11 +52,11 @@ def mounts_below(path: Path) -> dict[str, str]:
     return {line.split(" ")[4]: line for line in lines if line.split(" ")[4].startswith(f"{path}/")}
 
 
-def eventually(holds: Callable[[], object], what: str = "it did not come true") -> None:
+def eventually(holds: Callable[[], object], what: str | Callable[[], str] = "it did not come true") -> None:
     """Look again and again at what says nothing when it changes."""
     end = time.monotonic() + PATIENCE
     while not holds():
-        assert time.monotonic() < end, what
+        assert time.monotonic() < end, what if isinstance(what, str) else what()
         time.sleep(0.01)
 
 
@@ -181,7 +181,7 @@ class Outside:
 
     def until_why(self, name: str, part: str) -> None:
         """Wait until this is said about a Pod."""
-        eventually(lambda: part in self.why(name), f"{name}: {part}")
+        eventually(lambda: part in self.why(name), lambda: f"no {part!r} in: {self.why(name)}")
 
     def log_text(self) -> str:
         """Give what the daemon has logged."""
