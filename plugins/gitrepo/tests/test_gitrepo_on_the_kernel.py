@@ -160,6 +160,22 @@ def test_a_repository_beside_the_allowed_directories_is_not_reached_by_what_git_
     assert not repo.target(host).exists()
 
 
+@pytest.mark.parametrize("directory", [".volmgr-clone", ".", ""])
+def test_a_clone_with_the_name_of_the_place_where_it_is_made_is_refused_and_leaves_nothing(
+    host: Host, srv: Path, directory: str
+) -> None:
+    tree = srv / ".volmgr-clone"
+    (tree / ".volmgr-clone").mkdir(parents=True)
+    (tree / ".volmgr-clone" / "a").touch()
+    commit(host, tree)
+    repo = volume(tree, directory=directory)
+    with pytest.raises(SpecError, match=r"would have '\.volmgr-clone' at its top"):
+        repo.mount(host)
+    assert not repo.target(host).exists()
+    volume(tree, directory="code").mount(host)
+    assert os.listdir(repo.target(host)) == ["code"]
+
+
 def test_submodules_are_not_fetched(host: Host, srv: Path) -> None:
     make_repository(host, srv / "inner.git", {"secret": b"of another Pod"})
     tree = srv / "work"

@@ -26,6 +26,7 @@ from volmgr.plugin import (
     OperationError,
     PodDirectory,
     Reconstructed,
+    SpecError,
     UncertainError,
     Unmount,
     Unmounted,
@@ -150,6 +151,8 @@ def _clone(wanted: Wanted, request: Mount[GitRepoSource], git: Git) -> None:
     files.remove_tree(staging, cancelled=request.cancelled)
     files.ensure_directory(staging, _STAGING_MODE, exact=True)
     git.clone(wanted.repository, wanted.directory, below=staging)
+    if STAGING in files.names(staging):
+        raise SpecError(f"gitRepo: the clone would have {STAGING!r} at its top, which is ours; write another directory")
     tree = staging if wanted.at_root else staging / _only_entry(staging, git.host)
     if wanted.revision:
         git.check_out(wanted.revision, tree)
