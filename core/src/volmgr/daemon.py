@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -69,7 +70,7 @@ def main(argv: list[str] | None = None) -> None:
     arguments = _parser().parse_args(argv)
     logs.configure(arguments.log_format, logging.DEBUG if arguments.verbose else logging.INFO)
     if arguments.check_plugins:
-        sys.exit(reload.report_plugins())
+        sys.exit(reload.report_plugins(partial(_misconfigured, arguments)))
     if os.geteuid() != 0:
         log.warning("volmgrd runs as user %d and can mount nothing; run it as root", os.geteuid())
     try:
@@ -381,6 +382,15 @@ def _settings(arguments: argparse.Namespace, plugins: Plugins, config: Config) -
         return (FileSystemSettings(xfs_nouuid=config.xfs_nouuid), *read_settings(plugins, config.plugins))
     except SchemaError as error:
         raise refused(arguments.config, error.problems[0]) from None
+
+
+def _misconfigured(arguments: argparse.Namespace, plugins: Plugins) -> str:
+    """Say why a daemon with these packages would not start with its configuration; nothing when it would."""
+    try:
+        _settings(arguments, plugins, _config(arguments))
+    except VolmgrError as error:
+        return str(error)
+    return ""
 
 
 def _notify(state: str) -> None:

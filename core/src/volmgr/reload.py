@@ -17,6 +17,8 @@ from volmgr.host import processor
 from volmgr.plugins import load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from volmgr.plugins import Plugins
 
 INHERITED = "VOLMGR_INHERITED"
@@ -43,30 +45,42 @@ def inherited() -> Inherited | None:
     return found
 
 
-def report_plugins() -> int:
-    """Print what is broken in the installed set, as JSON, for the parent; gives the exit code."""
-    broken = {str(item.origin): item.problem for item in load().broken}
-    sys.stdout.write(msgspec.json.encode(broken).decode() + "\n")
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a child found: broken packages, by origin, and what is wrong with the configuration, if anything."""
+
+    broken: dict[str, str]
+    configuration: str
+
+
+def report_plugins(misconfigured: Callable[[Plugins], str]) -> int:
+    """Print what is wrong with the installed set and the configuration, as JSON; gives the exit code."""
+    plugins = load()
+    found = Checked({str(item.origin): item.problem for item in plugins.broken}, misconfigured(plugins))
+    sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     return 0
 
 
 def check(current: Plugins, deadline: float) -> None:
     """Load the installed set in a child; raises PluginError when a package is broken that was not before.
 
-    `deadline` is what loading may take, in seconds.
+    Also when the configuration is wrong: the daemon would not start with it. `deadline` is what loading may take, in
+    seconds.
     """
     import subprocess  # only a reload pays for its import
 
-    argv = [sys.executable, "-m", "volmgr.daemon", "--check-plugins"]
+    argv = [sys.executable, "-m", "volmgr.daemon", *sys.argv[1:], "--check-plugins"]
     try:
         done = subprocess.run(argv, capture_output=True, timeout=deadline, check=False)
     except subprocess.TimeoutExpired:
         raise PluginError(f"the new set of packages did not load within {deadline:g} s") from None
     if done.returncode != 0:
         raise PluginError(f"the new set of packages does not load: {done.stderr.decode(errors='replace')[-2000:]}")
-    broken = msgspec.json.decode(done.stdout, type=dict[str, str])
+    found = msgspec.json.decode(done.stdout, type=Checked)
+    if found.configuration:
+        raise PluginError(f"the configuration is refused, the old one goes on: {found.configuration}")
     known = {str(item.origin) for item in current.broken}
-    new = [f"{origin}: {problem}" for origin, problem in sorted(broken.items()) if origin not in known]
+    new = [f"{origin}: {problem}" for origin, problem in sorted(found.broken.items()) if origin not in known]
     if new:
         raise PluginError(f"the new set of packages is refused, the old one goes on: {'; '.join(new)}")
 

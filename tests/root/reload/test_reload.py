@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.live_node import LiveNode
 
 if TYPE_CHECKING:
     from tests.root.reload.conftest import Workbench
@@ -58,6 +61,21 @@ def test_a_broken_package_is_refused_and_the_old_set_goes_on(node: Workbench) ->
     node.tell("wait", "late")
     node.venv.uninstall("volmgr-rotten")
     node.tell("plugins", "reload")
+
+
+def test_a_reload_with_a_wrong_configuration_is_refused_and_the_daemon_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("workers: 2\n")
+    with LiveNode(Path(sys.executable), tmp_path, "--config", str(file)) as node:
+        file.write_text("wrokers: 3\n")
+        refused = node.run("plugins", "reload")
+        assert refused.returncode == 1
+        assert f"the configuration is refused, the old one goes on: {file}: wrokers: unknown field" in refused.stderr
+        file.write_text("plugins: {kubernetes.io/image: {entries_limit: many}}\n")
+        assert "plugins.kubernetes.io/image.entries_limit" in node.run("plugins", "reload").stderr
+        file.write_text("workers: 3\n")
+        node.tell("plugins", "reload")
+        assert node.daemon.poll() is None
 
 
 def test_a_removed_type_leaves_its_volumes_and_takes_them_down_when_it_returns(node: Workbench) -> None:
