@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 NAMESPACES = ("pid", "mount", "ipc", "uts")
 MASKED = ("/proc/kcore", "/proc/keys", "/proc/sysrq-trigger", "/sys/firmware")
@@ -46,6 +46,17 @@ def config(fragment: dict[str, Any], argv: list[str], uid: int, gid: int) -> dic
     }
 
 
+def _fragment(parser: argparse.ArgumentParser) -> dict[str, Any]:
+    """Read the fragment; ends the program when there is none, as after a `volmgr mounts` that failed."""
+    try:
+        found = json.load(sys.stdin)
+    except ValueError:
+        found = {}
+    if not isinstance(found, dict) or not found.keys() >= {"mounts", "process", "linux"}:
+        parser.error("standard input is not what `volmgr mounts POD --container NAME --format oci` prints")
+    return cast("dict[str, Any]", found)
+
+
 def main() -> int:
     """Read the fragment and write the file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -54,7 +65,9 @@ def main() -> int:
     parser.add_argument("--user", default="0", metavar="UID[:GID]", help="whom it runs as; default 0:0")
     wanted = parser.parse_args()
     uid, _, gid = wanted.user.partition(":")
-    made = config(json.load(sys.stdin), wanted.argv, int(uid), int(gid or uid))
+    if not (wanted.bundle / "rootfs").is_dir():
+        parser.error(f"{wanted.bundle}/rootfs is no directory; put the root file system of the container there first")
+    made = config(_fragment(parser), wanted.argv, int(uid), int(gid or uid))
     (wanted.bundle / "config.json").write_text(json.dumps(made, indent=2) + "\n")
     return 0
 
