@@ -212,12 +212,12 @@ def test_a_git_repo_is_cloned_where_it_may_be_and_nothing_else_is(tmp_path: Path
         for name, (volume, _) in bad.items():
             node.put(f"{name}.json", pod(name, volume))
         node.wait("shop")
-        volume = node.volume("shop", plugin="kubernetes.io~git-repo")
-        assert (volume / "file").read_text() == "x"
+        clone = node.volume("shop", plugin="kubernetes.io~git-repo")
+        assert (clone / "file").read_text() == "x"
         for name, (_, part) in bad.items():
             node.until_why(name, part)
-        (volume / "file").write_text("the container's")
+        (clone / "file").write_text("the container's")
         node.kill()
         node.start()
         node.wait("shop")
-        assert (volume / "file").read_text() == "the container's"
+        assert (clone / "file").read_text() == "the container's"

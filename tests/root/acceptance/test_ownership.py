@@ -37,8 +37,8 @@ def tree(top: Path) -> Path:
     return top
 
 
-def offer(node: Outside, path: Path, **spec: object) -> None:
-    node.put("pv.json", local("disk", path, **spec), claim())
+def offer(node: Outside, path: Path) -> None:
+    node.put("pv.json", local("disk", path), claim())
 
 
 def test_every_file_of_a_volume_becomes_the_group_s_and_links_are_not_followed(node: Outside, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_every_file_of_a_volume_becomes_the_group_s_and_links_are_not_followed(n
     seen = node.volume("shop", "disk", LOCAL)
     assert owned(seen) == owned(seen / "deep") == owned(seen / "deep/er") == (GROUP, 0o2775)
     names = ("open", "closed", "run", "deep/er/file", "fifo")
-    assert [owned(seen / name) for name in names] == [(GROUP, each) for each in (0o660, 0o660, 0o770, 0o660, 0o660)]
+    assert [owned(seen / name) for name in names] == [(GROUP, each) for each in (0o660, 0o660, 0o760, 0o660, 0o660)]
     assert (seen / "link").lstat().st_gid == GROUP
     assert owned(tmp_path / "outside") == (0, 0o600)
 
