@@ -21,7 +21,7 @@ members := core $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.tom
 pins    := uv.lock scripts/bootstrap.py $(addsuffix /pyproject.toml,$(members))
 empty   :=
 space   := $(empty) $(empty)
-export MYPYPATH := $(subst $(space),:,typings $(addsuffix /src,$(members)))
+export MYPYPATH := $(subst $(space),:,typings $(addsuffix /src,$(members)) $(wildcard contrib/*/src))
 
 # Mounts made by tests stay in a namespace of their own. Never a silent skip: who cannot have one is told.
 private := $(if $(filter 0,$(shell id -u)),unshare --mount --propagation private,$\

@@ -80,9 +80,10 @@ class LiveNode:
         assert done.returncode == 0, done.stdout + done.stderr + (self.top / "log").read_text()
         return done.stdout
 
-    def put(self, name: str, volume: dict[str, object]) -> None:
+    def put(self, name: str, volume: dict[str, object], namespace: str = "default") -> None:
         """Let a Pod with one volume `v` be in a manifest."""
-        document = json.dumps(pod(name, {"name": "v", **volume}, uid=f"uid-{name}"))
+        metadata = {"namespace": namespace}
+        document = json.dumps(pod(name, {"name": "v", **volume}, uid=f"uid-{name}", metadata=metadata))
         draft = self.manifests / f".{name}"
         draft.write_text(document)
         draft.rename(self.manifests / f"{name}.json")
