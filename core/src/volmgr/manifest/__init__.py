@@ -6,8 +6,9 @@ One bad document never stops the others of its file.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import cast
 
 import msgspec
@@ -15,6 +16,7 @@ import msgspec
 from volmgr.errors import ManifestError
 from volmgr.manifest.documents import documents
 from volmgr.manifest.kinds import GROUPS, read_object
+from volmgr.manifest.spelling import doubts
 from volmgr.manifest.volumes import POD_FIELDS, PV_FIELDS, NoTypes, SourceTypes
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import CLUSTER_WIDE, Object
@@ -40,7 +42,7 @@ LIMIT = 10 << 20
 """Bytes; no manifest file is longer."""
 
 ERRORS_NAMED = 100
-"""Errors of one file that are told one by one: a file of garbage must not flood the log."""
+"""Errors of one file, and notes, that are told one by one: a file of garbage must not flood the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,10 @@ class _Findings:
         self.errors.append(
             ManifestError(problem.problem, file=self.file, document=number, field=problem.field, remedy=problem.remedy)
         )
+
+    def note(self, number: int, texts: Iterable[str]) -> None:
+        room = max(0, ERRORS_NAMED - len(self.notes))
+        self.notes += (f"{self.file}: document {number}: {text}" for text in islice(texts, room))
 
     def parsed(self) -> Parsed:
         if self.unnamed:
@@ -155,7 +161,7 @@ def _take(found: _Findings, number: int, path: str, entry: object) -> None:
     document = cast("dict[str, object]", entry)
     wrong = _kind_problem(document)
     if wrong is None and (note := _foreign(document)):
-        found.notes.append(f"{found.file}: document {number}: {note}")
+        found.note(number, [note])
         return
     try:
         if wrong is not None:
@@ -169,6 +175,7 @@ def _take(found: _Findings, number: int, path: str, entry: object) -> None:
         found.refuse(number, Problem(path, "has text or numbers that JSON cannot say", "write plain text"))
     else:
         found.items.append(Item(value, number, raw))
+        found.note(number, doubts(document, path))
         return
     ref = _ref(document)
     if ref is None:
