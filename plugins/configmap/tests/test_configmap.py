@@ -54,7 +54,9 @@ def test_a_path_out_of_the_volume_is_refused_and_the_volume_taken_back(path: str
 
 
 def test_a_missing_key_is_named_in_kubelet_s_words() -> None:
-    with pytest.raises(SpecError, match=r"^configmap references non-existent config key: k$"):
+    with pytest.raises(
+        SpecError, match=r"^configmap references non-existent config key: k; add it there, correct items, or write"
+    ):
         volume(config(), items=(KeyToPath(key="k", path="k"),)).mount(FakeHost())
 
 

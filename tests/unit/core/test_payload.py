@@ -21,7 +21,10 @@ def test_items_choose_keys_and_an_item_s_mode_wins_over_the_volume_s() -> None:
 
 def test_a_missing_key_is_named_in_kubelet_s_words_and_left_out_where_it_is_optional() -> None:
     items = (KeyToPath(key="a", path="a"), KeyToPath(key="k", path="k"))
-    with pytest.raises(SpecError, match=r"^references non-existent secret key: k$"):
+    with pytest.raises(
+        SpecError,
+        match=r"^references non-existent secret key: k; add it there, correct items, or write optional: true$",
+    ):
         files_of(DATA, items)
     assert set(files_of(DATA, items, optional=True)) == {"a"}
 

@@ -160,7 +160,8 @@ class _Walk:
         hints = {
             errno.ENOTCONN: "its file system is dead",
             errno.ESTALE: "its file system is dead",
-            errno.ENOENT: "it does not exist, and a volume that is only read is given no new directories",
+            errno.ENOENT: "it does not exist, and a volume that is only read is given no new directories:"
+            " correct subPath, or make it where the volume comes from",
             errno.EROFS: "it does not exist, and the volume is read-only: make it where the volume comes from",
             errno.ELOOP: "links lead round and round, or to where none may lead",
             errno.EEXIST: f"its link {self._link} leads to what does not exist",

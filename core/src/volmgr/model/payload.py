@@ -18,6 +18,8 @@ GROUP_BITS = 0o440
 """What the Pod's group, and the owner, may do with a file once the volume is given to a group."""
 MISSING_CONFIG_KEY = "configmap references non-existent config key: {}"
 """What kubelet says of a key that a ConfigMap lacks."""
+_ADD = "add it there, correct items, or write optional: true"
+"""What to do about a key that is missing."""
 _MOST_MODE = 0o777
 
 
@@ -79,7 +81,7 @@ def files_of(
 ) -> dict[str, PayloadFile]:
     """Give the files of one object's keys: all of them, or those that `items` choose.
 
-    A key that is missing is left out if `optional`; else SpecError, worded as kubelet does in `missing`.
+    A key that is missing is left out if `optional`; else SpecError, worded as kubelet does in `missing`, with a remedy.
     """
     default = mode_of(default_mode)
     if not items:
@@ -90,7 +92,7 @@ def files_of(
         if item.key in data:
             files[item.path] = PayloadFile(data=data[item.key], mode=mode)
         elif not optional:
-            raise SpecError(missing.format(item.key))
+            raise SpecError(f"{missing.format(item.key)}; {_ADD}")
     return files
 
 
