@@ -223,6 +223,16 @@ def test_a_tag_is_found_among_others_and_a_missing_one_lists_them() -> None:
     assert read(host_with(blobs.layout(images)), volume(f"oci:{TOP}/layout")) == b"newest"
 
 
+def test_what_an_image_says_of_itself_is_shown_short_and_as_it_is_no_command_of_a_terminal() -> None:
+    blobs = Blobs()
+    tags = ["\x1b[2J", "\ud800", *(f"{number:04}" for number in range(1000)), "x" * 5000]
+    images = [blobs.image([tar({"file": b"1"})], **tagged(tag)) for tag in tags]
+    message = refused(host_with(blobs.layout(images)), volume(f"oci:{TOP}/layout:v3"), "it has no tag v3")
+    assert message.endswith(" more")
+    assert message.isprintable()
+    assert len(message) < 1000
+
+
 def test_the_manifest_of_docker_is_an_image_too_and_an_artifact_needs_no_configuration() -> None:
     blobs = Blobs()
     layer = tar({"file": b"1"})

@@ -61,6 +61,19 @@ def test_an_image_in_use_never_leaves() -> None:
     )
 
 
+def test_nothing_leaves_while_a_claim_cannot_be_read() -> None:
+    host = FakeHost().with_settings(ImageSettings(image_cache_limit=Quantity.of(0)))
+    first, second = images(host, 2)
+    first.mount(host)
+    second.mount(host)
+    (name,) = host.files.names(STATE / "uses" / first.pod.uid)
+    host.put(STATE / "uses" / first.pod.uid / name, b"{")
+    second.unmount(host)
+    assert content(host) == 2
+    first.unmount(host)
+    assert content(host) == 0
+
+
 @pytest.mark.parametrize("when", list(When))
 def test_an_eviction_that_is_killed_anywhere_costs_no_image_in_use(when: When) -> None:
     for number in range(1, 200):

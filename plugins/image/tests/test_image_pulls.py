@@ -151,9 +151,9 @@ def secret(name: str, kind: str, data: Mapping[str, bytes]) -> Secret:
     return Secret(metadata=ObjectMeta(name=name, namespace="default"), type=f"kubernetes.io/{kind}", data=data)
 
 
-def with_secrets(*secrets: Secret, names: tuple[str, ...] = ()) -> Volume:
+def with_secrets(*secrets: Secret, names: tuple[str, ...] = (), of: str = "web") -> Volume:
     wanted = names or tuple(item.metadata.name for item in secrets)
-    found = pod(image_pull_secrets=tuple(LocalRef(name=name) for name in wanted))
+    found = pod(of, image_pull_secrets=tuple(LocalRef(name=name) for name in wanted))
     objects = {ObjectRef("Secret", "default", item.metadata.name): item for item in secrets}
     return replace(volume("registry.example/app:1", of=found), objects=objects)
 
@@ -207,6 +207,54 @@ def test_a_missing_authfile_of_the_configuration_is_named(host: FakeHost, client
     host.with_settings(ImageSettings(authfile="/etc/auth.json"))
     refused(host, volume("registry.example/app:1"), "the authfile /etc/auth.json of the configuration does not exist")
     assert client.calls == []
+
+
+class LockedClient(Client):
+    """A skopeo whose registry opens to one password."""
+
+    def __call__(self, argv: tuple[str, ...], stdin: bytes) -> CommandResult:
+        answer = super().__call__(argv, stdin)
+        return answer if "c2VjcmV0" in str(self.auths[-1]) else CommandResult(1, "", "unauthorized")
+
+
+def key(name: str, auth: str = "c2VjcmV0") -> Secret:
+    body = json.dumps({"auths": {"registry.example": {"auth": auth}}}).encode()
+    return secret(name, "dockerconfigjson", {".dockerconfigjson": body})
+
+
+def test_an_image_that_one_pod_pulled_with_its_secret_is_not_given_to_another_without_asking(host: FakeHost) -> None:
+    client = LockedClient(host)
+    first = with_secrets(key("right"))
+    first.mount(host)
+    asked = len(client.calls)
+    first.mount(host)
+    assert len(client.calls) == asked
+    for stranger in (volume("registry.example/app:1", of=pod("other")), with_secrets(key("wrong", "bm8="), of="other")):
+        with pytest.raises(OperationError, match="unauthorized"):
+            stranger.mount(host)
+        source = ImageSource(reference="registry.example/app:1", pull_policy="Never")
+        never = replace(stranger, source=source)
+        with pytest.raises(OperationError, match="but for Pods with the imagePullSecrets of those that pulled it"):
+            never.mount(host)
+    client.calls.clear()
+    with_secrets(key("another"), of="third").mount(host)
+    assert client.verbs == ["inspect"]
+    for name, of in (("another", "fourth"), ("right", "fifth")):
+        with_secrets(key(name), of=of).mount(host)
+    assert client.verbs == ["inspect"]
+
+
+def test_an_image_that_was_pulled_without_a_secret_is_for_all(host: FakeHost, client: Client) -> None:
+    with_secrets(key("right")).mount(host)
+    volume("registry.example/app:1", of=pod("other")).mount(host)
+    assert client.verbs == ["inspect", "copy", "inspect"]
+    volume("registry.example/app:1", of=pod("third")).mount(host)
+    assert client.verbs == ["inspect", "copy", "inspect"]
+
+
+def test_credentials_that_no_text_can_hold_are_no_reason_to_fail() -> None:
+    given = {"auths": {"a.example": {"username": "\ud800", "password": "p"}}}
+    assert json.loads(authfile(json.dumps(given).encode(), "file", [])) == {"auths": {"a.example": {"auth": "Pzpw"}}}
 
 
 def test_tokens_are_handed_on_and_what_is_no_credential_is_left_out() -> None:

@@ -16,12 +16,13 @@ import hashlib
 import json
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from volmgr.plugin import Host, OperationError
-from volmgr_image.documents import Fields, number, read_object, text
+from volmgr_image.documents import Fields, number, read_object, text, texts
 
 LIFE = uuid.uuid4().hex[:16]
 """Names this life of the daemon, which has the root's lock: what another one left is nobody's."""
@@ -30,6 +31,7 @@ _CLAIMS = threading.Lock()
 _PRIVATE = 0o700
 _OPTIONS = ("ro", "nosuid", "nodev", "noexec")
 _SUFFIX = ".json"
+_OPENERS = 15  # sets of secrets that are remembered, beside the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +132,33 @@ class Cache:
             if not self.has(digest):
                 raise
 
-    def remember(self, reference: str, digest: str, source: str = "") -> None:
-        """Note which image a reference stands for, and (`source`) by which digest its registry knows it."""
+    def remember(self, reference: str, digest: str, source: str = "", secrets: Iterable[str] = ()) -> None:
+        """Note which image a reference stands for, and (`source`) by which digest its registry knows it.
+
+        `secrets` are the names of those with which the registry gave it now, beside those of earlier times.
+        """
         path = self._reference(reference)
         self._directory(path.parent)
-        self._write(path, {"reference": reference, "digest": digest, "source": source})
+        mine = sorted(secrets)
+        others = [each for each in self._opened_by(self._read(path)) if set(mine) - each] if mine else []
+        known = [sorted(each) for each in others][-_OPENERS:]
+        body = {"reference": reference, "digest": digest, "source": source, "secrets": [*known, mine]}
+        self._write(path, body)
 
     def remembered(self, reference: str) -> tuple[str, str]:
         """Give the digest and the source that were noted for a reference, empty when it is unknown."""
         fields = self._read(self._reference(reference))
         return text(fields, "digest"), text(fields, "source")
+
+    def is_open_to(self, reference: str, secrets: Iterable[str]) -> bool:
+        """Say whether a registry gave the image to somebody who had no other secrets than these."""
+        mine = set(secrets)
+        return any(each <= mine for each in self._opened_by(self._read(self._reference(reference))))
+
+    def _opened_by(self, fields: Fields) -> tuple[set[str], ...]:
+        sets = fields.get("secrets")
+        lists = cast("list[object]", sets) if isinstance(sets, list) else []
+        return tuple(set(texts({"": cast("object", each)}, "")) for each in lists if isinstance(each, list))
 
     def pulls(self, reference: str) -> Path:
         """Give the directory of what is downloaded of a reference; it outlives an operation that is cut off."""
@@ -161,7 +180,10 @@ class Cache:
     def _superfluous(self, limit: int) -> Iterator[str]:
         contents = sorted(self._contents(), key=lambda content: content.turn)
         size = sum(content.size for content in contents)
-        used = {text(claim, "digest") for _, claim in self._uses()} if size > limit else set[str]()
+        claims = [claim for _, claim in self._uses()] if size > limit else []
+        if not all(claims):
+            return  # a damaged claim may be of any image
+        used = {text(claim, "digest") for claim in claims}
         for content in contents:
             if size > limit and content.key not in used:
                 size -= content.size

@@ -52,7 +52,9 @@ def _entry(fields: Fields) -> dict[str, str]:
     """Give what clients read: a user and password by the form `auth`, or a token."""
     auth, token = text(fields, "auth"), text(fields, "identitytoken")
     if not auth and text(fields, "username"):
-        auth = base64.b64encode(f"{text(fields, 'username')}:{text(fields, 'password')}".encode()).decode()
+        auth = base64.b64encode(
+            f"{text(fields, 'username')}:{text(fields, 'password')}".encode(errors="replace")
+        ).decode()
     return {key: value for key, value in (("auth", auth), ("identitytoken", token)) if value}
 
 

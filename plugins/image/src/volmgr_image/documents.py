@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 from volmgr.plugin import OperationError
 
 Fields = Mapping[str, object]
+
+_LISTED, _SHOWN = 20, 200  # texts, and characters of each
 
 
 def read_object(data: bytes, what: str) -> Fields:
@@ -45,6 +47,13 @@ def children(fields: Fields, name: str) -> tuple[Fields, ...]:
     value = fields.get(name)
     items = cast("list[object]", value) if isinstance(value, list) else []
     return tuple(cast("Fields", item) for item in items if isinstance(item, dict))
+
+
+def listed(names: Iterable[str]) -> str:
+    """Give texts from an image for a message: not too many, and without what a terminal would obey."""
+    found = list(names)
+    more = f", and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    return (", ".join(repr(name[:_SHOWN])[1:-1] for name in found[:_LISTED]) or "none") + more
 
 
 def texts(fields: Fields, name: str) -> tuple[str, ...]:

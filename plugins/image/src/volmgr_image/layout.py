@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volmgr.plugin import Host, OperationError, TransientError
-from volmgr_image.documents import Fields, child, children, number, read_object, text, texts
+from volmgr_image.documents import Fields, child, children, listed, number, read_object, text, texts
 from volmgr_image.platform import Platform, platforms
 
 _DOCUMENT_LIMIT = 4 << 20  # bytes of an index, manifest or configuration; registries take no larger ones
@@ -95,7 +95,7 @@ class OciLayout:
         found = tuple(each for each, its in zip(manifests, tags, strict=True) if not tag or its == tag)
         distinct = {its for each, its in zip(manifests, tags, strict=True) if each in found}
         if not found or (not tag and len(distinct) > 1):
-            known = ", ".join(sorted(filter(None, tags))) or "none"
+            known = listed(sorted(filter(None, tags)))
             wanted = f"it has no tag {tag}" if tag else "it has several images, and the reference names no tag"
             raise self._wrong(f"{wanted}; tags are {known}")
         return found

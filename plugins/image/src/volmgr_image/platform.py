@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from volmgr.plugin import SpecError
-from volmgr_image.documents import Fields, child, text
+from volmgr_image.documents import Fields, child, listed, text
 
 _MACHINES = {
     "x86_64": ("amd64", ""),
@@ -59,7 +59,7 @@ def this_platform(written: str) -> Platform:
 
 def platforms(candidates: Sequence[Fields]) -> str:
     """Name the platforms of an index, for a message."""
-    return ", ".join(str(_of(candidate)) or "none" for candidate in candidates) or "none"
+    return listed(str(_of(candidate)) or "none" for candidate in candidates)
 
 
 def _of(candidate: Fields) -> Platform:

@@ -16,7 +16,6 @@ from volmgr.plugin import (
     Host,
     Mount,
     Mounted,
-    ObjectRef,
     Objects,
     OperationError,
     Pod,
@@ -33,7 +32,7 @@ from volmgr_image.cache import Cache, Use
 from volmgr_image.layout import OciLayout
 from volmgr_image.platform import Platform, this_platform
 from volmgr_image.reference import Archive, Layout, Named, parse, pull_policy
-from volmgr_image.registry import Registry
+from volmgr_image.registry import Registry, pull_secrets
 from volmgr_image.settings import ImageSettings
 from volmgr_image.unpacking import Unpacker
 
@@ -63,8 +62,7 @@ class Image(VolumePlugin[ImageSource]):
 
     def references(self, spec: VolumeSpec[ImageSource], pod: Pod) -> tuple[Reference, ...]:
         del spec
-        names = (ref.name for ref in pod.spec.image_pull_secrets if ref.name)
-        return tuple(Reference(ObjectRef("Secret", pod.metadata.namespace, name), optional=True) for name in names)
+        return tuple(Reference(ref, optional=True) for ref in pull_secrets(pod))
 
     def exclusive(self, spec: VolumeSpec[ImageSource]) -> tuple[str, ...]:
         return (f"{self.name} {spec.source.reference}",)
@@ -117,20 +115,30 @@ class _Wanted:
     def digest(self, policy: str) -> str:
         """See to it that the image is unpacked and claimed; gives its digest."""
         known, source = self.cache.remembered(self.reference)
-        if policy != "Always" and self._claims(known):
+        named = parse(self.reference)
+        mine = not isinstance(named, Named) or self.cache.is_open_to(self.reference, self._secrets)
+        if policy != "Always" and mine and self._claims(known):
             return known
         if policy == "Never":
+            present = known and not mine
             raise OperationError(
-                f"image {self.reference!r} is not present with pull policy of Never;"
+                f"image {self.reference!r} is not present with pull policy of Never"
+                f"{', but for Pods with the imagePullSecrets of those that pulled it' if present else ''};"
                 " use it once with IfNotPresent, or write that"
             )
-        match parse(self.reference):
+        match named:
             case Layout(path, tag):
                 return self._unpacked(OciLayout(self.host, path, self.reference), tag)
             case Archive(path, tag):
                 return self._of_archive(path, tag)
-            case Named() as named:
+            case Named():
                 return self._pulled(named, known, source)
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        """The names of the secrets with which this Pod asks a registry."""
+        objects = self.request.objects
+        return tuple(f"{ref.namespace}/{ref.name}" for ref in pull_secrets(self.request.pod) if ref in objects)
 
     def _claims(self, digest: str) -> bool:
         """Claim an image; says whether it is there."""
@@ -144,6 +152,7 @@ class _Wanted:
         registry = Registry(named, self._platform(), cast("Mount[object]", self.request), self.host, self.cache)
         now = registry.source()
         if now and now == source and self._claims(known):
+            self.cache.remember(self.reference, known, now, self._secrets)
             return known
         digest = self._unpacked(registry.pull(self.reference), "", source=now)
         self.cache.forget_pull(self.reference)
@@ -156,7 +165,7 @@ class _Wanted:
             made = unpacker.image(image, self.reference)
             self.cache.keep(made, image.digest, self.reference, unpacker.content)
             self.cache.evict(self._settings.image_cache_limit.to_int())
-        self.cache.remember(self.reference, image.digest, source)
+        self.cache.remember(self.reference, image.digest, source, self._secrets)
         return image.digest
 
     def _unpacker(self) -> Unpacker:

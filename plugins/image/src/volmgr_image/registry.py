@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from volmgr.plugin import CommandError, Host, Mount, ObjectRef, OperationError, Secret
+from volmgr.plugin import CommandError, Host, Mount, ObjectRef, OperationError, Pod, Secret
 from volmgr_image.cache import Cache, Use
 from volmgr_image.credentials import authfile
 from volmgr_image.layout import OciLayout
@@ -25,6 +25,7 @@ _LONGEST = 3600.0  # seconds, where the core sets no deadline
 _TAG = "image"
 _MESSAGE = re.compile(r'msg="((?:[^"\\]|\\.)*)"')
 _AUTHFILE_LIMIT = 1 << 20
+_TOO_LARGE = "file too large"  # as Go says EFBIG
 _WHOLE = 1 << 15  # bytes of a manifest that surely is all of it: of long output only the end is kept
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 
@@ -69,10 +70,12 @@ class Registry:
             )
         # A client that outlives a killed daemon would meet the one that the next daemon starts.
         leash = ("setpriv", "--pdeathsig", "KILL", "--") if commands.find("setpriv") else ()
+        # It stores whatever a registry sends, and compares that with the size that was said only afterwards.
+        bounds = ("prlimit", f"--fsize={self._limit}", "--") if commands.find("prlimit") else ()
         left = self.request.deadline - self.host.clock()
         try:
             result = commands.run(
-                [*leash, _CLIENT, *self._options(), command, *arguments],
+                [*leash, *bounds, _CLIENT, *self._options(), command, *arguments],
                 deadline=_LONGEST if math.isinf(left) else max(left, 1.0),
                 environment=_environment(auth.parent),
                 cancelled=self.request.cancelled,
@@ -92,18 +95,19 @@ class Registry:
     def _said(self, error: CommandError) -> str:
         messages = _MESSAGE.findall(error.stderr)
         said = (messages[-1] if messages else error.stderr.strip() or "no message").replace('\\"', '"')
-        missing = [ref.name for ref in self._secret_refs() if ref not in self.request.objects]
+        if _TOO_LARGE in said:
+            said = f"the registry sends more than {self._limit} bytes of one blob; raise unpacked_limit to allow more"
+        missing = [ref.name for ref in pull_secrets(self.request.pod) if ref not in self.request.objects]
         if missing:
             said += f"; imagePullSecrets of the Pod that do not exist: {', '.join(missing)}"
         return said
 
+    @property
+    def _limit(self) -> int:
+        return self.host.settings_of(ImageSettings).unpacked_limit.to_int()
+
     def _is_insecure(self) -> bool:
         return self.named.host in self.host.settings_of(ImageSettings).insecure_registries
-
-    def _secret_refs(self) -> tuple[ObjectRef, ...]:
-        pod = self.request.pod
-        names = (ref.name for ref in pod.spec.image_pull_secrets if ref.name)
-        return tuple(ObjectRef("Secret", pod.metadata.namespace, name) for name in names)
 
     @contextmanager
     def _authfile(self) -> Generator[Path]:
@@ -125,8 +129,14 @@ class Registry:
         node = self.host.files.read(Path(path), _AUTHFILE_LIMIT) if path else None
         if path and node is None:
             raise OperationError(f"the authfile {path} of the configuration does not exist")
-        found = (self.request.objects.get(ref) for ref in self._secret_refs())
+        found = (self.request.objects.get(ref) for ref in pull_secrets(self.request.pod))
         return authfile(node, path, [item for item in found if isinstance(item, Secret)])
+
+
+def pull_secrets(pod: Pod) -> tuple[ObjectRef, ...]:
+    """Name the imagePullSecrets of a Pod."""
+    names = (ref.name for ref in pod.spec.image_pull_secrets if ref.name)
+    return tuple(ObjectRef("Secret", pod.metadata.namespace, name) for name in names)
 
 
 def _environment(home: Path) -> dict[str, str]:
