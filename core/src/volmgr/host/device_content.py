@@ -114,15 +114,20 @@ def _traces(host: Host, device: Path, size: int) -> Iterator[str]:
     length = min(MIB, size)
     for where, offset in (("first", 0), ("last", size - length)):
         data = host.block.read(device, offset, length)
-        if any(data):
+        if not _is_zero(data):
             position = offset + len(data) - len(data.lstrip(b"\0"))
             yield f"data in the {where} MiB (at byte {position})"
-    sampled = next((place for place in _samples(size) if any(host.block.read(device, place, _SAMPLE))), None)
+    sampled = next((place for place in _samples(size) if not _is_zero(host.block.read(device, place, _SAMPLE))), None)
     if sampled is not None:
         yield f"data in its middle (at byte {sampled})"
     for name, offset, magic in _backups(size):
         if _has(host.block.read(device, offset, SUPERBLOCK), magic):
             yield f"a backup superblock of {name} (at byte {offset})"
+
+
+def _is_zero(data: bytes) -> bool:
+    """Say whether all bytes are 0; `any` would look at each, 17 ms a MiB in which nobody else has the interpreter."""
+    return data == bytes(len(data))
 
 
 def _samples(size: int) -> list[int]:

@@ -5,6 +5,7 @@ Its services keep the promises of `volmgr.host.interface`; the contract suite ho
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -22,6 +23,7 @@ from volmgr.testing.fake_subpaths import FakeSubpaths
 from volmgr.testing.machine import Machine
 
 _GIB = 1 << 30
+_LONG = 1 << 16
 _SYSTEM = (("/dev", 0o755), ("/etc", 0o755), ("/run", 0o755), ("/srv", 0o755), ("/tmp", 0o1777))  # noqa: S108 - in memory
 
 
@@ -185,7 +187,10 @@ class FakeHost(Host):
         return {entry.target: " ".join(_words(entry)) for entry in self.machine.entries()[1:]}
 
     def tree(self, top: Path | str = "/") -> dict[Path, str]:
-        """Everything at and below `top`, through mounts: kind, mode, owner and content, `file 644 0:0 b'x'`."""
+        """Everything at and below `top`, through mounts: kind, mode, owner and content, `file 644 0:0 b'x'`.
+
+        Of content longer than 64 KiB it has the length and a hash.
+        """
         place = self.machine.look(top, follow=False)
         found: dict[Path, str] = {}
         if place is not None:
@@ -193,11 +198,19 @@ class FakeHost(Host):
         return found
 
     def _gather(self, path: Path, node: Node, found: dict[Path, str]) -> None:
-        detail = f" {node.content!r}" if node.kind in {"file", "symlink"} else f" {node.rdev}" if node.rdev else ""
+        detail = (
+            f" {_shown(node.content)}" if node.kind in {"file", "symlink"} else f" {node.rdev}" if node.rdev else ""
+        )
         found[path] = f"{node.kind} {node.mode:o} {node.uid}:{node.gid}{detail}"
         for name in sorted(node.children):
             child = path / name
             self._gather(child, self.machine.find(child, follow=False)[1], found)
+
+
+def _shown(content: bytes) -> str:
+    if len(content) <= _LONG:
+        return repr(content)
+    return f"{len(content)} bytes, sha256 {hashlib.sha256(content).hexdigest()}"
 
 
 def _words(entry: MountEntry) -> list[str]:
