@@ -82,26 +82,26 @@ class FlexVolume(VolumePlugin[FlexVolumeSource], Expandable[FlexVolumeSource]):
         return self.name
 
     def mount(self, request: Mount[FlexVolumeSource], host: Host) -> Mounted:
-        if not host.mounts.is_mount_point(request.target):
-            secrets = self._secrets(request)
-            options = options_json(request.spec, mount_options_of(request, secrets))
-            host.files.ensure_directory(request.target, _MODE)
-            try:
-                reply = self._driver.ask(
-                    host,
-                    "mount",
-                    str(request.target),
-                    options,
-                    deadline=request.deadline - host.clock(),
-                    cancelled=request.cancelled,
-                    secrets=secrets,
-                )
-                if reply is None:
-                    self._bind(request, host)
-            except (OperationError, TransientError) as error:
-                _take_back(request.target, error, host)
-                raise
-        return Mounted(notices=_notices(self.name, request.target, host))
+        if host.mounts.is_mount_point(request.target):
+            return Mounted()
+        secrets = self._secrets(request)
+        host.files.ensure_directory(request.target, _MODE)
+        try:
+            reply = self._driver.ask(
+                host,
+                "mount",
+                str(request.target),
+                options_json(request.spec, mount_options_of(request, secrets)),
+                deadline=request.deadline - host.clock(),
+                cancelled=request.cancelled,
+                secrets=secrets,
+            )
+            if reply is None:
+                self._bind(request, host)
+            return Mounted(notices=_notices(self.name, request.target, host))
+        except (OperationError, TransientError) as error:
+            _take_back(request.target, error, host)
+            raise
 
     def _secrets(self, request: Mount[FlexVolumeSource]) -> dict[str, str]:
         ref = secret_of(request.spec, request.pod)
