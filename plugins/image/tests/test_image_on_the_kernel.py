@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from volmgr.plugin import BusyError, Host, Quantity
+from volmgr.plugin import BusyError, Host, OperationError, Quantity
 from volmgr.testing import Volume, pod
 from volmgr.testing.real_host import RealHosts
 from volmgr_image.contract import archive_of, entry, layout, tar, write
@@ -64,6 +64,31 @@ def test_a_pod_that_stands_in_an_image_is_named_and_the_image_stays(hosts: RealH
         assert file.read() == "1"
     wanted.unmount(host)
     assert host.files.names(host.paths.state / "images" / "content") == ()
+
+
+def test_a_full_disk_refuses_images_and_lets_those_that_are_there_go(hosts: RealHosts) -> None:
+    host, top = hosts.fresh()
+    host = host.with_settings(ImageSettings(image_cache_limit=Quantity.of(0)))
+    root = host.paths.root
+    for name, size in (("small", 1), ("large", 12 << 20)):
+        write(host, top / name, layout([tar({"file": bytes(size)})]))
+    host.files.ensure_directory(root, 0o755)
+    host.mounts.ensure_mounted(root, "tmpfs", options=("size=8m",))
+    there, wanted = volume(f"oci:{top}/small:v1"), volume(f"oci:{top}/large:v1", "other")
+    mounted(there, host)
+    with pytest.raises(OperationError, match="No space left"):
+        wanted.mount(host)
+    filler = os.open(root / "filler", os.O_WRONLY | os.O_CREAT)
+    with pytest.raises(OSError, match="No space left"):
+        os.posix_fallocate(filler, 0, 1 << 30)
+    while os.statvfs(root).f_bavail:
+        os.write(filler, bytes(4096))
+    os.close(filler)
+    there.unmount(host)
+    assert host.files.names(root / "volmgr/images/uses") == ()
+    assert host.files.names(root / "volmgr/images/content") == ()
+    host.files.remove_file(root / "filler")
+    assert len((mounted(there, host) / "file").read_bytes()) == 1
 
 
 def test_pods_that_come_and_go_at_once_find_their_image_while_all_others_leave(hosts: RealHosts) -> None:

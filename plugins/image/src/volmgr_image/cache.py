@@ -17,6 +17,7 @@ import json
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -240,7 +241,8 @@ class Cache:
         """Let an image be the most recently used one; a number, since clocks are set back."""
         if key and self._host.files.info(self._top / "content" / key) is not None:
             turn = max((content.turn for content in self._contents()), default=0) + 1
-            self._write(self._top / "content" / key / "turn", {"turn": turn})
+            with suppress(OperationError):  # a full disk: what is to make room must not need any
+                self._write(self._top / "content" / key / "turn", {"turn": turn})
 
     # Small things
 
