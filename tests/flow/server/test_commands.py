@@ -57,9 +57,11 @@ def test_status_without_pods_says_so(client: Client, engine: FakeEngine) -> None
     assert volmgr(client, "status").output == "not ready: reconstruction is not done\nno Pods\n"
 
 
-def test_status_names_the_files_that_were_refused(client: Client, engine: FakeEngine) -> None:
+def test_status_and_claims_name_the_files_that_were_refused(client: Client, engine: FakeEngine) -> None:
     engine.world.complaints["/m/web.yaml"] = (ManifestError("is empty", file="/m/web.yaml", document=2),)
-    assert volmgr(client, "status").output == "no Pods\nrefused: /m/web.yaml: document 2: is empty\n"
+    refused = "refused: /m/web.yaml: document 2: is empty\n"
+    assert volmgr(client, "status").output == f"no Pods\n{refused}"
+    assert volmgr(client, "claims").output == f"no claims, and no PersistentVolumes\n{refused}"
 
 
 @pytest.mark.parametrize("words", [("-o", "json", "status"), ("status", "-o", "json"), ("status", "--output", "json")])

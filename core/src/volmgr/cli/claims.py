@@ -65,6 +65,8 @@ def command(session: Session) -> None:
     if deleting:
         policies = " and ".join(sorted(deleting))
         click.echo(f"nothing deletes or empties a volume here: a reclaim policy of {policies} does as Retain does")
+    for complaint in report.complaints:
+        click.echo(f"refused: {complaint}")
 
 
 def _modes(modes: tuple[str, ...]) -> str:

@@ -58,10 +58,11 @@ class PersistentVolumeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimsReport:
-    """All claims and volumes, by name."""
+    """All claims and volumes, by name, and what is wrong with files of manifests."""
 
     claims: tuple[ClaimReport, ...]
     volumes: tuple[PersistentVolumeReport, ...]
+    complaints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +109,7 @@ def claims_report(world: World) -> ClaimsReport:
             for _, item in entries
             if isinstance(item, PersistentVolume)
         ),
+        complaints=world.complaint_texts,
     )
 
 

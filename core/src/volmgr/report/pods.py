@@ -100,7 +100,7 @@ def status(world: World) -> StatusReport:
         ready=not reasons,
         reasons=reasons,
         pods=tuple(_summary(lens, entry) for entry in entries),
-        complaints=tuple(str(error) for _, errors in sorted(world.complaints.items()) for error in errors),
+        complaints=world.complaint_texts,
     )
 
 

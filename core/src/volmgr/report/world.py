@@ -160,6 +160,11 @@ class World:
         return tuple(reasons)
 
     @property
+    def complaint_texts(self) -> tuple[str, ...]:
+        """Say what is wrong with files of manifests, by file."""
+        return tuple(str(error) for _, errors in sorted(self.complaints.items()) for error in errors)
+
+    @property
     def volumes_in_use(self) -> tuple[str, ...]:
         """Give what belongs into the node status' volumesInUse: attachable and wanted, or still attached; sorted."""
         wanted = {volume.name for volume in self.desired if volume.facets.attach}
