@@ -24,7 +24,7 @@ CONFIG = {
 }
 COMMANDS = ("status", "plan", "orphans", "claims", "doctor", "plugins", "events")
 PER_POD = ("status", "why", "mounts")
-PER_FILE = (("check",), ("apply", "-f"))
+FOR_FILES = (("check",), ("apply", "-f"))
 
 
 class Traced(Outside):
@@ -177,7 +177,9 @@ def answered(node: Outside, names: Iterable[str]) -> Iterator[tuple[str, bytes]]
 def printed(node: Outside, names: Iterable[str], files: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Give what the commands print."""
     commands = [(each,) for each in COMMANDS] + [(each, name) for each in PER_POD for name in names]
-    commands += [(*each, str(node.manifests / file)) for each in PER_FILE for file in files]
+    commands += [(*each, *(str(node.manifests / file) for file in files)) for each in FOR_FILES]
+    commands += [("mounts", name, "--format", "oci") for name in ("good", "dots")]
+    commands += [("plan", "--root-dir", str(node.root), "--manifests", str(node.manifests))]
     for command in commands:
         done = node.volmgr(*command, code=None)
         yield str(command), (done.stdout + done.stderr).encode()

@@ -97,7 +97,9 @@ def read_base64(value: object) -> bytes:
     if isinstance(value, str):
         with suppress(binascii.Error, ValueError):
             return base64.b64decode("".join(value.split()), validate=True)
-    raise ValueError("not base64 text; encode it, or write it below stringData as it is")
+    raise ValueError(
+        "not base64 text; encode it, or write text as it is: in a Secret below stringData, in a ConfigMap below data"
+    )
 
 
 def typed_source(cls: type[T], source: Mapping[str, object], *, unknown: Unknown = Unknown.REFUSE) -> T:
