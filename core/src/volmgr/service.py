@@ -13,7 +13,7 @@ from volmgr.errors import ManifestError, OperationError, SpecError, VolmgrError
 from volmgr.messages import Ask, HoldGone, HoldTaken
 from volmgr.preparations import Preparation
 from volmgr.reconciler import Reconciler
-from volmgr.report.claims import users_of
+from volmgr.report.claims import check_unused
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.why import summary_for_timeout
 from volmgr.server.engine import Action, ApplyResult
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NAMED = 3
-"""Pods that a message names."""
 _CONDITIONS = {"mounted": is_mounted, "unmounted": is_unmounted}
 _ACTIONS = {"created": Action.CREATED, "pending": Action.CREATED, "changed": Action.UPDATED}
 
@@ -168,10 +166,7 @@ class Service:
 
     def release_volume(self, name: str) -> str:
         """Let a PersistentVolume whose claim is gone be given to another claim."""
-        users = self.ask(lambda world: users_of(world, name))
-        if users:
-            pods = " and ".join(users[:_NAMED])
-            raise OperationError(f"PersistentVolume {name} is still mounted for {pods}; let them end first")
+        self.ask(lambda world: check_unused(world, name))
         self._registry.release(name)
         return f"PersistentVolume {name} is free; what is on it is as it was"
 

@@ -6,7 +6,8 @@ import pytest
 
 from tests.flow.core.test_claims import HERE
 from tests.unit.sources.claim_bench import asking, pv
-from volmgr.report.claims import claims_report
+from volmgr.errors import OperationError
+from volmgr.report.claims import check_unused, claims_report
 from volmgr.testing import FakeHost
 from volmgr.testing.node import FILES, TestNode, plugins_of, pod
 from volmgr_hostpath.plugin import HostPath
@@ -34,3 +35,11 @@ def test_a_pod_whose_claim_has_the_name_of_another_pods_takes_nothing_from_it_at
     node.remove_file("first.yaml")
     assert node.is_mounted("a")
     assert [each.phase for each in claims_report(node.world).volumes] == ["Released", "Bound"]
+
+
+def test_a_volume_is_not_released_before_it_is_known_whether_it_is_mounted() -> None:
+    node = TestNode(FakeHost(), plugins_of(HostPath()), sources=("api", FILES))
+    with pytest.raises(OperationError, match="what is mounted is looked for yet"):
+        check_unused(node.world, "v")
+    node.sources_ready()
+    check_unused(node.world, "v")

@@ -11,7 +11,7 @@ from tests.unit.sources.claim_bench import GIB, Document, asking, pv, pvc
 from volmgr.config import Config
 from volmgr.errors import OperationError
 from volmgr.model.volume import Facets
-from volmgr.report.claims import claims_report, users_of
+from volmgr.report.claims import check_unused, claims_report
 from volmgr.report.why import why, why_lines
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed, When
 from volmgr.testing.node import FILES, TestNode, plugins_of, pod
@@ -55,7 +55,8 @@ def test_a_claim_that_goes_does_not_unmount_a_living_pod_and_its_volume_is_relea
     assert len(local.world.actual.of_pod("u1")) == 1
     (volume,) = claims_report(local.world).volumes
     assert (volume.phase, volume.claim, volume.pods) == ("Released", "default/c", ("default/web",))
-    assert users_of(local.world, "v") == ("default/web",)
+    with pytest.raises(OperationError, match="PersistentVolume v is still mounted for default/web; let them end first"):
+        check_unused(local.world, "v")
     with pytest.raises(OperationError, match="is used by Pods through claim default/c"):
         local.registry.release("v")
     local.remove_file("web.yaml")

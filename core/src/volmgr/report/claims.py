@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from volmgr import pairing
 from volmgr.claims import BOUND, CLAIM_FIELDS, claim_ref
+from volmgr.errors import OperationError
 from volmgr.model.objects import PersistentVolumeClaim, StorageClass
 from volmgr.model.volume import PersistentVolume
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 NAMED = 10
 """Volumes that `why` names one by one for a claim without one; the others are counted."""
+_USERS = 3
+"""Pods that a message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +116,14 @@ def claims_report(world: World) -> ClaimsReport:
     )
 
 
-def users_of(world: World, name: str) -> tuple[str, ...]:
-    """Give the Pods that have a mount of a PersistentVolume, present or perhaps."""
-    return tuple(_users(world).get(name, ()))
+def check_unused(world: World, name: str) -> None:
+    """Raise OperationError when a Pod has a mount of a PersistentVolume, present or perhaps, or nobody knows yet."""
+    if not world.reconstructed:
+        raise OperationError(f"PersistentVolume {name} may be mounted: what is mounted is looked for yet; try again")
+    users = _users(world).get(name, ())
+    if users:
+        pods = " and ".join(users[:_USERS])
+        raise OperationError(f"PersistentVolume {name} is still mounted for {pods}; let them end first")
 
 
 def unbound_claims(world: World, pod: Pod) -> tuple[UnboundClaim, ...]:
