@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 
@@ -14,8 +16,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker of promises."""
+    """Declare the marker of promises, and gather results if they are to be written down."""
     config.addinivalue_line("markers", "volmgr_needs(ability): a promise about volumes with an ability alone")
+    file = config.getoption("--volmgr-report")
+    if file:
+        from volmgr.testing.contract.report import ReportFile
+
+        config.pluginmanager.register(ReportFile(Path(file).absolute(), config))
 
 
 @pytest.fixture(scope="session")

@@ -72,6 +72,11 @@ class Sample:
     arrange: Callable[[Host], None] = _leave_as_it_is
     of_backend: Callable[[Any], object] | None = None
 
+    def __str__(self) -> str:
+        """Name it in reports."""
+        fields = "".join(f", {name} {value}" for name, value in self.spec.items())
+        return f"{self.source}{fields}"
+
     def served_by(self, backend: object) -> Self:
         """Give the sample as it is with what the fixture `volmgr_backend` has started."""
         return self if self.of_backend is None else replace(self, source=self.of_backend(backend))

@@ -31,7 +31,7 @@ class Ability(StrEnum):
     MEASURE = "cannot be measured"
     RECONSTRUCT = "cannot be rebuilt from disk"
     DIRECTORY = "have no directory of their own"
-    GROUP = "leave groups to the core"
+    GROUP = "do not give their files to a group themselves"
     PAYLOAD = "are not made of objects"
 
 

@@ -38,7 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         plugin = find_plugin(key)
         offer_backend(metafunc.config, plugin)
         samples = find_samples(plugin)
-        names = [str(sample_of(sample).source) for sample in samples(Path("TOP"))]
+        names = [str(sample_of(sample)) for sample in samples(Path("TOP"))]
     except NoSubjectError as error:
         raise pytest.UsageError(str(error)) from error
     metafunc.parametrize("sample", [(key, index) for index in range(len(names))], ids=names)
