@@ -512,3 +512,9 @@ def test_an_ext4_that_says_that_its_blocks_are_endless_costs_nothing(site: Site)
     assert content_of(site.host, device).fstype == "ext4"
     with pytest.raises(OperationError):
         site.host.filesystems.ensure_mounted(site.wanted(device))
+
+
+def test_a_disk_may_have_the_longest_of_names(site: Site) -> None:
+    link = site.top / ("x" * 250)
+    link.symlink_to(site.disk())
+    site.mount(site.wanted(link))

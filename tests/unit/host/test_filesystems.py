@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -195,11 +196,11 @@ def test_mkfs_that_fails_says_so_and_may_be_tried_again() -> None:
 
 def test_a_damaged_note_of_a_format_proves_nothing() -> None:
     host = host_with(content=b"x".ljust(4 * MIB, b"\0"))
-    note = host.paths.state / "formatting" / "%2Fdev%2Fsdb"
+    note = host.paths.state / "formatting" / f"%2Fdev%2Fsdb.{sha256(b'/dev/sdb').hexdigest()[:16]}"
     host.mkdir(note.parent)
-    for text in (b"{", b"[]", b'{"device": "/dev/sdb"}', b'{"more": 1}'):
+    for text in (b"{", b"[]", b'{"device": "/dev/sdb"}', b'{"more": 1}', b"[" * 200_000):
         host.put(note, text)
-        with pytest.raises(OperationError, match="it is not empty"):
+        with pytest.raises(OperationError, match=r"it is not empty: .*volmgr was interrupted"):
             host.filesystems.ensure_mounted(wanted(host))
 
 

@@ -10,8 +10,10 @@ device: it is refused, and named.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
@@ -21,6 +23,8 @@ from volmgr.host.device_content import DeviceContent, content_of, size_of
 
 if TYPE_CHECKING:
     from volmgr.host.interface import Host
+
+_SHOWN = 120  # characters of a device in the name of its note, which a digest makes unique
 
 EXT = frozenset({"ext2", "ext3", "ext4"})
 FORMATTED = frozenset({*EXT, "xfs", "btrfs"})
@@ -97,7 +101,10 @@ class Formatting:
         self._host.files.remove_file(self._note(device), durable=True)
 
     def _note(self, device: Path) -> Path:
-        return self._host.paths.state / "formatting" / quote(str(device), safe="")
+        name = os.fsencode(device)
+        return (
+            self._host.paths.state / "formatting" / f"{quote(name, safe='')[-_SHOWN:]}.{sha256(name).hexdigest()[:16]}"
+        )
 
     def _note_of(self, device: Path, fstype: str, owner: str) -> FormatNote:
         host = self._host
@@ -147,5 +154,5 @@ def _read(data: bytes) -> FormatNote | None:
     try:
         read = cast("Callable[[bytes], dict[str, object]]", json.loads)(data)
         return FormatNote(**read)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
