@@ -356,6 +356,23 @@ def test_damaged_pax_headers_are_refused(site: Site, pax: bytes) -> None:
     site.refuse(data, "damaged")
 
 
+def pax_header(content: bytes) -> bytes:
+    header = tarfile.TarInfo("pax")
+    header.type, header.size = tarfile.XHDTYPE, len(content)
+    return header.tobuf(tarfile.USTAR_FORMAT) + content + bytes(-len(content) % 512)
+
+
+def test_extended_headers_that_only_add_up_are_refused(site: Site) -> None:
+    headers = (pax_header(b"%d %05d=%s\n" % (65544, number, b"x" * 65531)) for number in range(100))
+    site.refuse(b"".join(headers), "extended headers of more than 1048576 bytes for one entry")
+
+
+@pytest.mark.timeout(20)
+def test_an_extended_header_of_very_many_lines_is_read_once(site: Site) -> None:
+    headers = pax_header(b"5 a=\n" * 200_000) * 10
+    site.refuse(headers + archive_of([entry("a/../../b")]), "leads out of the image")
+
+
 def test_sparse_files_and_what_nobody_knows_are_refused(site: Site) -> None:
     site.refuse([entry("s", pax_headers={"GNU.sparse.major": "1"})], "'s' is a sparse file")
     unknown = tarfile.TarInfo("u")

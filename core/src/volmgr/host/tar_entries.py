@@ -64,6 +64,7 @@ def entries(read: Read) -> Iterator[Entry]:
                 _extension(read, header)  # of the whole archive: comments of git archive
             case tarfile.XHDTYPE | tarfile.SOLARIS_XHDTYPE:
                 further |= _pax(_extension(read, header))
+                _check_length(further)
             case tarfile.GNUTYPE_LONGNAME:
                 further["path"] = _extension(read, header).rstrip(b"\0")
             case tarfile.GNUTYPE_LONGLINK:
@@ -93,17 +94,24 @@ def _extension(read: Read, header: tarfile.TarInfo) -> bytes:
     return data
 
 
+def _check_length(further: Mapping[str, bytes]) -> None:
+    """Refuse headers that only add up, and would take all memory before any entry comes."""
+    if sum(len(key) + len(value) for key, value in further.items()) > _HEADER_LIMIT:
+        raise BadArchiveError(f"it has extended headers of more than {_HEADER_LIMIT} bytes for one entry")
+
+
 def _pax(data: bytes) -> dict[str, bytes]:
     """Read lines of the form `LENGTH KEY=VALUE`, the length being that of the whole line."""
     found: dict[str, bytes] = {}
-    while data:
-        digits, space, _ = data[:21].partition(b" ")
-        length = int(digits) if digits.isdigit() else 0
-        key, equals, value = data[len(digits) + 1 : length].partition(b"=")
-        if not space or not equals or length > len(data) or not value.endswith(b"\n"):
+    start = 0
+    while start < len(data):
+        digits, space, _ = data[start : start + 21].partition(b" ")
+        end = start + int(digits) if digits.isdigit() else 0
+        key, equals, value = data[start + len(digits) + 1 : end].partition(b"=")
+        if not space or not equals or end > len(data) or not value.endswith(b"\n"):
             raise BadArchiveError("it has a damaged pax header")
         found[key.decode("utf-8", "surrogateescape")] = value[:-1]
-        data = data[length:]
+        start = end
     return found
 
 
