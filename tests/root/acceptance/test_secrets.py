@@ -176,7 +176,8 @@ def answered(node: Outside, names: Iterable[str]) -> Iterator[tuple[str, bytes]]
 
 def printed(node: Outside, names: Iterable[str], files: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Give what the commands print."""
-    commands = [(each,) for each in COMMANDS] + [(each, name) for each in PER_POD for name in names]
+    commands: list[tuple[str, ...]] = [(each,) for each in COMMANDS]
+    commands += [(each, name) for each in PER_POD for name in names]
     commands += [(*each, *(str(node.manifests / file) for file in files)) for each in FOR_FILES]
     commands += [("mounts", name, "--format", "oci") for name in ("good", "dots")]
     commands += [("plan", "--root-dir", str(node.root), "--manifests", str(node.manifests))]
