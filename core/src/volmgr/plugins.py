@@ -147,7 +147,11 @@ class Plugins:
         """Register one plugin object; raises PluginError when its name or version cannot be taken."""
         cls = type(plugin)
         if cls.api_version != API_VERSION:
-            message = f"{cls.__qualname__} is written for plugin API {cls.api_version}, this volmgr has {API_VERSION}"
+            remedy = "volmgr" if cls.api_version > API_VERSION else "its package"
+            message = (
+                f"{cls.__qualname__} is written for plugin API {cls.api_version}, this volmgr has {API_VERSION};"
+                f" upgrade {remedy}"
+            )
             raise PluginError(message)
         if not getattr(plugin, "name", "") or not getattr(plugin, "handles", ()):
             message = f"{cls.__qualname__} must set name and handles"

@@ -52,7 +52,16 @@ def test_a_package_that_names_a_class_serves_its_field(packages: Site) -> None:
         ("def broken(:", "X", "SyntaxError"),
         ("", "Missing", "AttributeError"),
         ("Thing = 42", "Thing", "PluginError: 42 is neither a VolumePlugin subclass nor a module"),
-        (type_source() + "    api_version = 99\n", "Good", "PluginError: Good is written for plugin API 99"),
+        (
+            type_source() + "    api_version = 99\n",
+            "Good",
+            "PluginError: Good is written for plugin API 99, this volmgr has 1; upgrade volmgr",
+        ),
+        (
+            type_source() + "    api_version = 0\n",
+            "Good",
+            "PluginError: Good is written for plugin API 0, this volmgr has 1; upgrade its package",
+        ),
         (
             "from volmgr.plugin import *\nclass Nameless(VolumePlugin[None]): handles = (Handles('x'),)",
             "Nameless",
@@ -83,7 +92,8 @@ def test_a_package_that_names_a_class_serves_its_field(packages: Site) -> None:
         "syntax error",
         "missing attribute",
         "neither class nor module",
-        "wrong API version",
+        "later API version",
+        "earlier API version",
         "no name",
         "misspelt method",
         "constructor fails",

@@ -12,6 +12,8 @@ from volmgr.plugin import (
     Applies,
     Attach,
     Attached,
+    Detach,
+    Detached,
     DeviceMounted,
     DeviceUnmounted,
     Expand,
@@ -285,6 +287,28 @@ class AttachesAnewEachTime(LoopDisk):
         return Attached(device_path=request.device_path)
 
 
+class LeavesALockWhenKilled(LoopDisk):
+    """Guards attach and detach by a lock that the dead never give back."""
+
+    def attach(self, request: Attach[LoopDiskSource], host: Host) -> Attached:
+        lock = self._taken(host, "attach")
+        attached = super().attach(request, host)
+        host.files.remove_directory(lock)
+        return attached
+
+    def detach(self, request: Detach, host: Host) -> Detached:
+        lock = self._taken(host, "detach")
+        detached = super().detach(request, host)
+        host.files.remove_directory(lock)
+        return detached
+
+    def _taken(self, host: Host, operation: str) -> Path:
+        lock = host.paths.plugin(self.name) / operation
+        if not host.files.ensure_directory(lock, 0o750):
+            raise OperationError(f"somebody else is at it: {lock}")
+        return lock
+
+
 class ForgetsToReturnADevice(LoopDisk):
     def mount_device(self, request: MountDevice[LoopDiskSource], host: Host) -> DeviceMounted:
         super().mount_device(request, host)
@@ -440,6 +464,8 @@ BROKEN: dict[str, type[VolumePlugin[Any]]] = {
     "files_that_are_made_from_objects_are_put_right_by_the_next_mount": WritesOnce,
     "usage_is_measured_sanely": MeasuresNonsense,
     "attaching_again_gives_the_same_device": AttachesAnewEachTime,
+    "a_killed_attach_is_completed_by_the_next": LeavesALockWhenKilled,
+    "a_killed_detach_is_completed_by_the_next": LeavesALockWhenKilled,
     "device_operations_give_values_of_their_own_type": ForgetsToReturnADevice,
     "a_second_device_mount_changes_nothing": CountsDeviceMounts,
     "user_data_survives_its_device_s_unmount": FormatsWhatIsNotMounted,

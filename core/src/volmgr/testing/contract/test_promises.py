@@ -376,6 +376,31 @@ def test_attaching_again_gives_the_same_device(subject: Subject) -> None:
     replace(stage.volume, plugin=subject.plugin()).detach(stage.host)
 
 
+@needs(Ability.ATTACH)
+@BOTH_SIDES
+def test_a_killed_attach_is_completed_by_the_next(subject: Subject, when: When) -> None:
+    """Prevents: storage that is attached for ever and used by nobody, since nobody knows by which device."""
+    undisturbed = subject.stage()
+    undisturbed.volume.mount(undisturbed.host)
+    wanted = undisturbed.state()
+    for stage, faulty, _ in killed(subject, nothing, attach, when, Step.NEW):
+        stage.volume.set_up(stage.host).mount(stage.host)
+        assert stage.state() == wanted, f"killed {when} {faulty.trace[-1]}"
+
+
+@needs(Ability.ATTACH)
+@BOTH_SIDES
+def test_a_killed_detach_is_completed_by_the_next(subject: Subject, when: When) -> None:
+    """Prevents: a detach that, begun and cut off, finds its own leavings strange: the node keeps the storage."""
+    undisturbed = subject.stage(Step.ATTACHED)
+    undisturbed.volume.detach(undisturbed.host)
+    wanted = undisturbed.state()
+    for stage, faulty, _ in killed(subject, nothing, detach, when, Step.ATTACHED):
+        stage.volume.detach(stage.host)
+        assert stage.state() == wanted, f"killed {when} {faulty.trace[-1]}"
+        assert stage.volume.attach(stage.host).device_path
+
+
 @needs(Ability.DEVICE)
 def test_device_operations_give_values_of_their_own_type(subject: Subject) -> None:
     """Prevents: a device operation that forgets to return, which pluggy takes for "not done by me"."""
@@ -571,6 +596,16 @@ def mounted_and_unmounted(stage: Stage) -> Written:
     written = mounted_with_data(stage)
     stage.volume.unmount(stage.host)
     return written
+
+
+def attach(stage: Stage, host: Host) -> object:
+    """Attach."""
+    return stage.volume.attach(host)
+
+
+def detach(stage: Stage, host: Host) -> None:
+    """Undo that."""
+    stage.volume.detach(host)
 
 
 def mount_device(stage: Stage, host: Host) -> object:
