@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from volmgr.host.local import local_host
 from volmgr.errors import UnservedError
+from volmgr.host.local import local_host
 from volmgr.plugin import Attachable, OperationError, Searched, VolumePlugin, watch_directories
 from volmgr.plugins import Plugins
 from volmgr_flexvolume.prober import Prober
@@ -111,6 +111,11 @@ class Site:
         return path
 
 
+def remove(tree: Path) -> None:
+    """Remove a tree as an owner does, who may find it gone."""
+    shutil.rmtree(tree, ignore_errors=True)  # noqa: TID251 - whoever uninstalls a driver asks no host
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
@@ -130,7 +135,7 @@ def test_a_driver_that_is_there_at_the_start_is_one_event_and_then_none(site: Si
         site.install("example.com/new", ATTACHES)
         registry.await_drivers("example.com/old", "example.com/new")
         assert isinstance(registry.there["example.com/new"], Attachable)
-        shutil.rmtree(site.place("example.com/new").parent)
+        remove(site.place("example.com/new").parent)
         registry.await_drivers("example.com/old")
         assert registry.log == ["+example.com/old", "+example.com/new", "-example.com/new"]
 
@@ -141,7 +146,7 @@ def test_what_is_removed_is_retired_and_found_when_it_returns(site: Site, whole:
         path = site.install("example.com/disk")
         registry.await_drivers("example.com/disk")
         if whole:
-            shutil.rmtree(path.parent)
+            remove(path.parent)
         else:
             path.unlink()
         registry.await_drivers()
@@ -189,7 +194,7 @@ def test_a_removed_directory_is_made_again_and_watched(site: Site) -> None:
         site.install("example.com/disk")
         registry.await_drivers("example.com/disk")
         for gone in (site.flex, site.flex.parent):
-            shutil.rmtree(gone)
+            remove(gone)
             registry.await_drivers()
             registry.await_that(lambda _: site.flex.is_dir())
             assert site.flex.stat().st_mode & 0o7777 == 0o755
@@ -357,7 +362,7 @@ def test_after_an_overflow_everything_is_looked_at(site: Site) -> None:
             os.chmod(path.parent, 0o755 if number % 2 else 0o700)
         path.parent.chmod(0o755)
         site.install("example.com/second")
-        shutil.rmtree(path.parent)
+        remove(path.parent)
         registry.blocked.set()
         registry.await_drivers("example.com/second")
 
@@ -400,7 +405,7 @@ def change(site: Site, pick: random.Random, names: list[str]) -> None:
         case 3 if path.is_file():
             path.unlink()
         case 4:
-            shutil.rmtree(place, ignore_errors=True)
+            remove(place)
         case 5 if place.is_dir() and not site.place(other).parent.exists():
             place.rename(site.place(other).parent)
             if (site.place(other).parent / path.name).exists():
@@ -410,7 +415,7 @@ def change(site: Site, pick: random.Random, names: list[str]) -> None:
         case 7 if path.is_file():
             path.rename(path.with_name(f".{path.name}"))
         case 8 if pick.random() < 0.1:
-            shutil.rmtree(site.flex, ignore_errors=True)
+            remove(site.flex)
             site.flex.mkdir(parents=True, exist_ok=True)
         case _:
             place.mkdir(parents=True, exist_ok=True)

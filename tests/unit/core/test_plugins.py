@@ -13,8 +13,9 @@ from tests.flow.core.probes import Disk, Plain, Script
 from tests.unit.core.packages import Site, site, type_source
 from volmgr.errors import PluginError, UnservedError
 from volmgr.model.pod import Pod, PodSpec
-from volmgr.plugin import Facets, Handles, ObjectMeta, VolumePlugin, VolumeSpec, Where
-from volmgr.plugins import Plugins, load
+from volmgr.model.schema import SchemaError
+from volmgr.plugin import Facets, Handles, ObjectMeta, Searched, VolumePlugin, VolumeSpec, Where
+from volmgr.plugins import Plugins, load, read_settings
 from volmgr.volume_type import Origin
 
 ORIGIN = Origin("test", "0", "test")
@@ -257,6 +258,42 @@ def test_a_field_of_persistent_volumes_is_not_served_in_pods() -> None:
         UnservedError, match=r"^volume type 'tape' is one of PersistentVolumes only; write a Persistent"
     ):
         plugins.find("tape")
+
+
+def test_who_asks_for_a_driver_in_vain_is_told_where_it_was_looked_for_and_what_is_near() -> None:
+    plugins = Plugins()
+    plugins.add(Driver(), ORIGIN)
+    misfits = {"v.org/disk": "v~disk is not executable"}
+    plugins.searched["csi"] = Searched(field="csi", places=("/a", "/b"), misfits=misfits, problem="nothing is watched")
+    asked = {
+        "v.org/disk": "looked in /a, /b; nothing is watched; v~disk is not executable",
+        "w.org/disk": "looked in /a, /b; nothing is watched; v~disk is not executable",
+        "y.example.com": "looked in /a, /b; nothing is watched; there is a driver 'x.example.com'",
+        "nobody.org/zz": "looked in /a, /b; nothing is watched; install its driver there",
+    }
+    for driver, told in asked.items():
+        with pytest.raises(UnservedError) as error:
+            plugins.find("csi", driver)
+        assert str(error.value) == f"nothing serves volume type 'csi' with driver {driver!r}: {told}"
+
+
+def test_a_module_says_what_the_configuration_may_say(packages: Site) -> None:
+    source = """
+    from dataclasses import dataclass, field
+    from volmgr.plugin import hookimpl
+    @dataclass(frozen=True)
+    class Settings:
+        place: str = field(default="/here", metadata={"name": "place"})
+    @hookimpl
+    def volmgr_settings(): return {"example.com/module": Settings}
+    """
+    packages.install("acme-module", source)
+    plugins = packages.load()
+    assert plugins.broken == []
+    (settings,) = read_settings(plugins, {"example.com/module": {"place": "/there"}})
+    assert repr(settings).endswith("Settings(place='/there')")
+    with pytest.raises(SchemaError, match=r"plugins\.example\.com/module\.plaice"):
+        read_settings(plugins, {"example.com/module": {"plaice": "/there"}})
 
 
 def test_a_retired_driver_serves_nothing_new_and_stays_known() -> None:

@@ -1,0 +1,158 @@
+"""A real volmgrd with flexVolume drivers that come and go while their volumes are mounted."""
+
+import json
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live_node import PATIENCE, LiveNode
+from volmgr.cli.client import Client
+
+DRIVERS = Path(__file__).parents[3] / "plugins/flexvolume/tests/drivers"
+
+
+class FlexNode(LiveNode):
+    """A daemon that looks for drivers in a directory of the test's own."""
+
+    def __init__(self, top: Path) -> None:
+        self.flex = top / "flex"
+        config = top / "config.yaml"
+        config.write_text(f"plugins: {{kubernetes.io/flexvolume: {{flex_dir: {self.flex}}}}}\n")
+        super().__init__(Path(sys.executable), top, "--config", str(config))
+
+    def install(self, driver: str) -> Path:
+        """Install an example driver as one should: its copy is renamed when it is whole."""
+        place = self.flex / f"example.com~{driver}"
+        place.mkdir(parents=True, exist_ok=True)
+        draft = place / f".{driver}"
+        shutil.copy(DRIVERS / driver, draft)
+        draft.rename(place / driver)
+        return place / driver
+
+    def put_flex(self, name: str, driver: str, **source: object) -> None:
+        self.put(name, {"flexVolume": {"driver": f"example.com/{driver}", **source}})
+
+    def place(self, name: str, driver: str) -> Path:
+        return self.volume(name, f"example.com/{driver}")
+
+    def types(self) -> set[str]:
+        return {each["name"] for each in json.loads(self.tell("plugins", "-o", "json"))["types"]}
+
+    def follow(self, tells: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Give the first event, old or new, that tells something."""
+        client = Client(str(self.socket))
+        watchdog = threading.Timer(PATIENCE, client.close)
+        watchdog.start()
+        try:
+            return next(event for line in client.follow() if tells(event := json.loads(line)))
+        finally:
+            watchdog.cancel()
+            client.close()
+
+    def await_event(self, reason: str, text: str, count: int = 1) -> None:
+        """Wait until the daemon has said something so many times."""
+        seen: list[int] = []
+
+        def tells(event: dict[str, Any]) -> bool:
+            if event["reason"] == reason and text in event["message"]:
+                seen.append(1)
+            return len(seen) >= count
+
+        self.follow(tells)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[FlexNode]:
+    with FlexNode(tmp_path) as node:
+        yield node
+
+
+def test_a_pod_that_came_before_its_driver_is_told_where_it_is_looked_for_and_mounted_when_it_comes(
+    node: FlexNode,
+) -> None:
+    (node.flex / "example.com~tmpfs").mkdir(parents=True, exist_ok=True)
+    (node.flex / "example.com~tmpfs/other").write_text("#!/bin/sh\n")
+    node.put_flex("web", "tmpfs", options={"size": "128k"})
+    told = node.run("wait", "web", "--for", "mounted", "--timeout", "2s")
+    assert told.returncode != 0
+    why = node.run("why", "web").stdout
+    assert f"looked in {node.flex}" in why
+    assert "has no executable tmpfs (there is other)" in why
+    node.install("tmpfs")
+    node.tell("wait", "web", "--for", "mounted")
+    assert os.path.ismount(node.place("web", "tmpfs"))
+    assert "example.com/tmpfs" in node.types()
+
+
+def test_a_driver_that_vanishes_takes_no_volume_with_it_and_is_waited_for_by_name(node: FlexNode) -> None:
+    executable = node.install("tmpfs")
+    node.put_flex("web", "tmpfs")
+    node.tell("wait", "web", "--for", "mounted")
+    before = node.mount_ids()
+    shutil.rmtree(executable.parent)
+    node.await_event("DriverVanished", "example.com/tmpfs")
+    assert node.mount_ids() == before
+    node.remove("web")
+    node.await_event("FailedUnmount", "driver example.com/tmpfs is gone")
+    why = node.run("why", "uid-web").stdout
+    assert "install it again" in why
+    assert node.mount_ids() == before
+    node.install("tmpfs")
+    node.tell("wait", "uid-web", "--for", "unmounted")
+    assert not node.place("web", "tmpfs").exists()
+
+
+def test_volumes_are_found_again_by_a_daemon_that_starts_before_their_driver(node: FlexNode) -> None:
+    executable = node.install("tmpfs")
+    node.put_flex("web", "tmpfs")
+    node.tell("wait", "web", "--for", "mounted")
+    before = node.mount_ids()
+    node.kill()
+    shutil.rmtree(executable.parent)
+    node.start()
+    assert node.mount_ids() == before
+    node.remove("web")
+    node.install("tmpfs")
+    node.tell("wait", "uid-web", "--for", "unmounted")
+    assert node.mount_ids() == {}
+
+
+def test_a_disk_of_a_driver_survives_a_restart_and_is_given_back(node: FlexNode) -> None:
+    file = node.top / "disk.img"
+    with file.open("wb") as opened:
+        opened.truncate(16 << 20)
+    node.install("loopfile")
+    node.put_flex("web", "loopfile", options={"file": str(file)})
+    node.tell("wait", "web", "--for", "mounted")
+    (node.place("web", "loopfile") / "file").write_text("kept")
+    before = node.mount_ids()
+    assert str(node.root / "plugins/kubernetes.io/flexvolume/example.com/loopfile/mounts/v") in before
+    node.kill()
+    node.start()
+    node.tell("wait", "web", "--for", "mounted")
+    assert node.mount_ids() == before
+    node.remove("web")
+    node.tell("wait", "uid-web", "--for", "unmounted")
+    noted = node.flex / "example.com~loopfile/.attached/v"
+    while noted.exists():  # detaching comes after what a client waits for
+        node.tell("status")
+
+
+def test_a_driver_that_hangs_keeps_no_other_waiting(node: FlexNode) -> None:
+    for driver in ("hangs", "tmpfs", "nothing", "lies"):
+        node.install(driver)
+    node.put_flex("stuck", "hangs")
+    node.put_flex("web", "tmpfs")
+    node.tell("wait", "web", "--for", "mounted")
+    assert {"example.com/hangs", "example.com/tmpfs"} <= node.types()
+    with suppress(FileNotFoundError):
+        node.remove("web")
+    node.tell("wait", "uid-web", "--for", "unmounted")
+    node.remove("stuck")
