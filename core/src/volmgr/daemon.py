@@ -25,8 +25,8 @@ from volmgr.holds import Holds
 from volmgr.host import processor
 from volmgr.host.filesystems import FileSystemSettings
 from volmgr.host.local import local_host
+from volmgr.host.mount_watch import MountWatch
 from volmgr.host.tokens import LocalTokens
-from volmgr.host.watch import MountWatch
 from volmgr.loop import Loop
 from volmgr.messages import (
     Ask,

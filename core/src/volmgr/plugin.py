@@ -86,8 +86,8 @@ from volmgr.volume_plugin import (
 )
 
 if TYPE_CHECKING:
-    from volmgr.host.watches import Happening as Happening  # noqa: PLC0414 - for plugins, and without its import
-    from volmgr.host.watches import Watches as Watches  # noqa: PLC0414 - as above
+    from volmgr.host.directory_watches import Happening as Happening  # noqa: PLC0414 - for plugins, without its import
+    from volmgr.host.directory_watches import Watches as Watches  # noqa: PLC0414 - as above
 
 __all__ = [
     "API_VERSION",
@@ -259,6 +259,6 @@ def watch_directories() -> Watches:
 
     pyinotify is imported here: 14 MB that only those pay who watch something.
     """
-    from volmgr.host.watches import Watches
+    from volmgr.host.directory_watches import Watches
 
     return Watches()

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from volmgr.host.directory_watches import NoWatchError, Watches
 from volmgr.host.local import local_host
-from volmgr.host.watches import NoWatchError, Watches
 from volmgr.manifest import NoTypes
 from volmgr.sources import footing
 from volmgr.sources.changes import Change, Complaints, PodAccepted, PodLeft, SourceState

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from volmgr.errors import ManifestError, OperationError
+from volmgr.host.directory_watches import AWAITED, CONTENT, PLACE, NoWatchError, Watches
 from volmgr.host.interface import Host
-from volmgr.host.watch import MountWatch
-from volmgr.host.watches import AWAITED, CONTENT, PLACE, NoWatchError, Watches
+from volmgr.host.mount_watch import MountWatch
 from volmgr.manifest import SourceTypes
 from volmgr.sources import footing
 from volmgr.sources.deadlines import Deadlines

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from volmgr.host.mount_watch import MountWatch
 from volmgr.host.mounts import KernelMounts
-from volmgr.host.watch import MountWatch
 
 
 @pytest.fixture
