@@ -268,6 +268,7 @@ class Daemon:
             removal_settle=self.config.removal_settle,
             rescan_interval=self.config.rescan_interval,
             record_retry=self.config.record_retry,
+            edition=f"volmgr {__version__}, {self.world.plugins.edition}",
         )
 
     def start(self) -> None:

@@ -253,6 +253,11 @@ class Plugins:
         trouble = f"; {searched.problem}" if searched.problem else ""
         return f"nothing serves {what}: looked in {', '.join(searched.places)}{trouble}; {hint}"
 
+    @property
+    def edition(self) -> str:
+        """Say what is installed, with versions: another edition may read a manifest otherwise."""
+        return ", ".join(sorted({str(volume_type.origin) for volume_type in self.types.values()}))
+
     def fields(self) -> frozenset[str]:
         """Give the fields that some installed type serves."""
         return frozenset(key[0] for key in self._owners)

@@ -25,6 +25,7 @@ from volmgr.sources.deadlines import Deadlines
 from volmgr.sources.folder import Folder
 from volmgr.sources.links import trace
 from volmgr.sources.registry import Registry
+from volmgr.sources.unchanged import Unchanged
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class DirectorySource:
 
     Seconds: `removal_settle` until a missing file counts as deleted, `rescan_interval` between looks at everything
     where inotify is not to be had, `record_retry` until what could not be recorded (a full disk) is tried again.
+    `edition` names the code that reads: a start reads files that are unchanged only if another edition read them.
     """
 
     def __init__(  # noqa: PLR0913 - options by name, with the defaults of the configuration
@@ -53,6 +55,7 @@ class DirectorySource:
         removal_settle: float = 1.0,
         rescan_interval: float = 30.0,
         record_retry: float = 5.0,
+        edition: str = "",
         open_watches: Callable[[], Watches] = Watches,
     ) -> None:
         self.name = name
@@ -68,6 +71,7 @@ class DirectorySource:
             registry,
             types,
             self._deadlines,
+            Unchanged(host.files, host.paths, name, edition),
             removal_settle=removal_settle,
             relook=rescan_interval,
             record_retry=record_retry,
@@ -109,6 +113,7 @@ class DirectorySource:
         self.rescan()
 
     def _run(self) -> None:
+        self._folder.begin()
         while not self._stopped:
             try:
                 self._turn()
@@ -117,6 +122,7 @@ class DirectorySource:
                 self._say(ready=False, problem=f"internal error: {error!r}; see the log")
                 self._deadlines.set("crash", time.monotonic() + CRASH_PAUSE, self._check_again)
                 self._wait()
+        self._folder.end()
         self._close_watches()
 
     def _turn(self) -> None:

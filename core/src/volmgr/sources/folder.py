@@ -8,13 +8,17 @@ import time
 from collections.abc import Callable
 
 from volmgr.errors import ManifestError
-from volmgr.manifest import SourceTypes, parse, too_large
+from volmgr.manifest import Parsed, SourceTypes, parse, too_large
 from volmgr.sources.deadlines import Deadlines
 from volmgr.sources.links import trace
 from volmgr.sources.reading import Reading, Seen, read_manifest
 from volmgr.sources.registry import Registry
+from volmgr.sources.unchanged import Unchanged
 
 _log = logging.getLogger(__name__)
+
+RECORD_PAUSE = 1.0
+"""Seconds from a read until it is recorded which files were read: one record for many files."""
 
 
 def is_ignored(name: str) -> bool:
@@ -33,13 +37,14 @@ def _is_text(name: str) -> bool:
 class Folder:
     """Looks at files by name. `directory` is the path people know; `resolved` where it is, None while not ready."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options by name
         self,
         source: str,
         directory: str,
         registry: Registry,
         types: SourceTypes,
         deadlines: Deadlines,
+        unchanged: Unchanged,
         *,
         removal_settle: float,
         relook: float,
@@ -50,6 +55,7 @@ class Folder:
         self._registry = registry
         self._types = types
         self._deadlines = deadlines
+        self._unchanged = unchanged
         self._removal_settle = removal_settle
         self._relook = relook
         self._record_retry = record_retry
@@ -65,6 +71,7 @@ class Folder:
         if self.resolved is None:
             return
         names = {name for name in os.listdir(self.resolved) if not is_ignored(name)}
+        self._unchanged.keep(names)
         self._writing.clear()  # whoever writes now is asked of the kernel
         for name in sorted(names):
             self._due.setdefault(name, False)
@@ -113,12 +120,23 @@ class Folder:
                     self._read(name, collect, settled=due[name])
 
     def _read(self, name: str, collect: Callable[[], None], *, settled: bool) -> None:
-        reading = read_manifest(f"{self.resolved}/{name}", self._known.get(name, ""), settled=settled)
+        known = self._known.get(name, "")
+        stamp = "" if known else self._recorded_stamp(name)
+        reading = read_manifest(f"{self.resolved}/{name}", known, stamp=stamp, settled=settled)
         if reading.seen is Seen.STABLE:
             collect()
             if name in self._writing:
                 return
+        elif settled or reading.seen not in {Seen.SAME, Seen.UNSTABLE}:
+            self._unchanged.forget(name)  # somebody wrote it, even if so soon after a read that no time shows it
         self._take(name, reading)
+        if not self._unchanged.is_written and "files" not in self._deadlines:
+            self._deadlines.set("files", time.monotonic() + RECORD_PAUSE, self._unchanged.write)
+
+    def _recorded_stamp(self, name: str) -> str:
+        """Give the stamp of a file that was read by an earlier daemon, if what it said is what was recalled."""
+        stamp, said = self._unchanged.entry(name)
+        return stamp if said and said == self._registry.digest(self._source, self._origin(name)) else ""
 
     def _is_readable_name(self, name: str) -> bool:
         if _is_text(name):
@@ -158,7 +176,7 @@ class Folder:
             case Seen.STABLE:
                 self._offer(name, origin, reading)
             case Seen.SAME:
-                pass
+                self._known[name] = reading.identity
             case Seen.MISSING | Seen.FOREIGN:
                 self._known.pop(name, None)
                 if self._registry.holds(self._source, origin):
@@ -182,6 +200,24 @@ class Folder:
         if not self._registry.offer(self._source, origin, reading.identity, parsed):
             self.retry_later()
         self._known[name] = reading.identity
+        self._note(name, origin, reading, parsed)
+
+    def _note(self, name: str, origin: str, reading: Reading, parsed: Parsed) -> None:
+        """Take note of a file of which every word stands; of any other there is something to say at each start."""
+        said = "" if parsed.errors or parsed.notes else self._registry.digest(self._source, origin)
+        if said:
+            self._unchanged.put(name, reading.stamp, said)
+        else:
+            self._unchanged.forget(name)
+
+    def begin(self) -> None:
+        """Read which files an earlier daemon read."""
+        self._unchanged.load()
+
+    def end(self) -> None:
+        """Record which files were read."""
+        if not self._unchanged.is_written:
+            self._unchanged.write()
 
     def _complain(self, origin: str, reading: Reading) -> None:
         kept = self._registry.holds(self._source, origin)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from volmgr.errors import ManifestError
@@ -64,6 +65,17 @@ class Accepted:
     successor: PodOffer | None = None
     replaces: str = ""
     """The UID whose leaving this record decides: written first, it is the one point at which that happens."""
+
+
+def digest(pods: Iterable[PodOffer], objects: Iterable[ObjectOffer]) -> str:
+    """Give a digest of offers; empty when there are none, or one that no record brings back (a Secret)."""
+    parts = sorted([*((b"", pod.raw) for pod in pods), *((item.revision.encode(), item.raw) for item in objects)])
+    if not parts or not all(raw for _, raw in parts):
+        return ""
+    found = hashlib.sha256()
+    for revision, raw in parts:
+        found.update(b"%d %d " % (len(revision), len(raw)) + revision + raw)
+    return found.hexdigest()
 
 
 def pod_of(item: Item) -> Pod:

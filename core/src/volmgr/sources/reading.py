@@ -31,17 +31,18 @@ class Seen(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was found; `identity` changes whenever the content may have."""
+    """What was found; `identity` changes whenever the content may have, `stamp` even if somebody sets times back."""
 
     seen: Seen
     identity: str = ""
+    stamp: str = ""
     data: bytes = field(default=b"", repr=False)
     size: int = 0
     problem: str = ""
 
 
-def read_manifest(path: str, known: str = "", *, settled: bool = False) -> Reading:
-    """Read a file unless its identity is `known`.
+def read_manifest(path: str, known: str = "", *, stamp: str = "", settled: bool = False) -> Reading:
+    """Read a file unless its identity is `known`, or its stamp the given one.
 
     Stable is what has the same identity before and after, is not empty and, unless `settled` (it was just closed or
     renamed), is open for writing nowhere.
@@ -50,8 +51,9 @@ def read_manifest(path: str, known: str = "", *, settled: bool = False) -> Readi
         before = os.stat(path)
         if not stat.S_ISREG(before.st_mode):
             return Reading(Seen.FOREIGN)
-        if identity_of(before) == known:
-            return Reading(Seen.SAME, known)
+        identity = identity_of(before)
+        if identity == known or stamp_of(before) == stamp:
+            return Reading(Seen.SAME, identity)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
         return _not_opened(path, error)
@@ -66,6 +68,11 @@ def read_manifest(path: str, known: str = "", *, settled: bool = False) -> Readi
 def identity_of(found: os.stat_result) -> str:
     """Give a file's identity: device, inode, time of change and size."""
     return f"{found.st_dev}:{found.st_ino}:{found.st_mtime_ns}:{found.st_size}"
+
+
+def stamp_of(found: os.stat_result) -> str:
+    """Give a file's identity with the time at which anything of it, or its name, was changed: nobody can set that."""
+    return f"{identity_of(found)}:{found.st_ctime_ns}"
 
 
 def _not_opened(path: str, error: OSError) -> Reading:
@@ -99,7 +106,7 @@ def _read(path: str, descriptor: int, *, settled: bool) -> Reading:
             return Reading(Seen.UNSTABLE)  # another file has its name now
     except FileNotFoundError:
         return Reading(Seen.UNSTABLE)
-    return Reading(Seen.STABLE, identity, bytes(data))
+    return Reading(Seen.STABLE, identity, stamp_of(before), bytes(data))
 
 
 def _is_being_written(descriptor: int) -> bool:

@@ -103,6 +103,18 @@ class Registry:
             self._tell(place)
             return self._all_recorded
 
+    def digest(self, source: str, origin: str) -> str:
+        """Give a digest of what a file says, or of what is recorded that it said; both alike for the same.
+
+        Empty unless all of it stands and is such that a record brings it back.
+        """
+        place = Place(source, origin)
+        with self._lock:
+            faults = (*self._faults.get(place, ()), *self._pods.refusals(place), *self._objects.refusals(place))
+            if faults or place in self._absent:
+                return ""
+            return rules.digest(self._pods.offered(place).values(), self._objects.offered(place).values())
+
     def complain(self, source: str, origin: str, errors: tuple[ManifestError, ...]) -> None:
         """Say what is wrong with a file that could not be read; its last good objects stay."""
         place = Place(source, origin)
