@@ -9,6 +9,9 @@ import pytest
 
 KEYS = ("flexvolume", "contract_loopfile:LoopFile")
 
+UNDISTURBED = "not killed and not failed and not uncertain and not errors"
+"""Of a disk that a Python program attaches, a kill at each host call takes 14 minutes; in memory each is tried."""
+
 
 def run(tmp_path: Path, *options: str) -> tuple[int, str]:
     command = (sys.executable, "-m", "pytest", "--pyargs", "volmgr.testing.contract", *options)
@@ -28,8 +31,9 @@ def test_a_driver_keeps_the_promises_of_a_type_in_memory(tmp_path: Path, key: st
 
 
 @pytest.mark.root
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("key", KEYS)
 def test_a_driver_keeps_the_promises_of_a_type_on_the_kernel(tmp_path: Path, key: str) -> None:
-    code, output = run(tmp_path, "--volmgr-plugin", key, "--volmgr-host", "real")
+    quick = () if key == "flexvolume" else ("-k", UNDISTURBED)
+    code, output = run(tmp_path, "--volmgr-plugin", key, "--volmgr-host", "real", *quick)
     assert code == 0, output

@@ -180,3 +180,31 @@ def test_an_executable_that_vanished_is_waited_for(site: Site) -> None:
     site.install("tmpfs")
     one.unmount(site.host)
     assert not one.target(site.host).exists()
+
+
+# How public drivers behave
+
+
+def test_a_driver_that_fails_on_standard_error_is_understood(site: Site) -> None:
+    one = site.volume("export", options={"share": str(site.top / "share")})
+    with pytest.raises(OperationError, match=r"mount of driver example\.com/export failed: 'Failure: no share"):
+        one.mount(site.host)
+    (site.top / "share").mkdir()
+    (site.top / "share/file").write_text("shared")
+    one.mount(site.host)
+    assert (one.target(site.host) / "file").read_text() == "shared"
+    one.unmount(site.host)
+    assert not one.target(site.host).exists()
+    assert (site.top / "share/file").read_text() == "shared"
+
+
+def test_a_driver_that_logs_beside_its_answer_and_removes_the_directory_is_understood(site: Site) -> None:
+    one = site.volume("vault", secret_ref=SecretRef(name="login"))
+    ref = one.plugin.references(one.spec, one.pod)[0].ref
+    secret = Secret(metadata=ObjectMeta(name="login"), type="example.com/vault", data={"password": b"\xffhunter2"})
+    one = replace(one, objects={ref: secret})
+    one.mount(site.host)
+    assert (one.target(site.host) / "password").read_bytes() == b"\xffhunter2"
+    one.unmount(site.host)
+    assert not one.target(site.host).exists()
+    one.unmount(site.host)

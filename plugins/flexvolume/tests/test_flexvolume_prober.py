@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,11 +82,11 @@ class Site:
     def __init__(self, top: Path, **settings: float) -> None:
         self.top = top
         self.flex = top / "flex/exec"
-        self.settings = FlexVolumeSettings(flex_dir=str(self.flex), **settings)  # type: ignore[arg-type]
+        self.settings = FlexVolumeSettings(flex_dir=str(self.flex), **settings)
         self.registry = Registry()
 
     @contextmanager
-    def watched(self, open_watches: Callable[[], Watches] = watch_directories) -> Iterator[Registry]:
+    def watched(self, open_watches: Callable[[], Watches] = watch_directories) -> Generator[Registry]:
         host = local_host(self.top / "root")
         prober = Prober(self.registry, host, self.settings, open_watches=open_watches)
         prober.start()

@@ -109,6 +109,32 @@ def test_a_driver_that_vanishes_takes_no_volume_with_it_and_is_waited_for_by_nam
     assert not node.place("web", "tmpfs").exists()
 
 
+def test_what_a_vanished_driver_did_not_support_is_undone_without_it_and_the_rest_waits(node: FlexNode) -> None:
+    file = node.top / "disk.img"
+    with file.open("wb") as opened:
+        opened.truncate(16 << 20)
+    executable = node.install("loopfile")
+    noted = executable.parent / ".attached/v"
+    for name in ("first", "second"):  # after the first it is known what the driver does not support
+        node.put_flex(name, "loopfile", options={"file": str(file)})
+        node.tell("wait", name, "--for", "mounted")
+        if name == "first":
+            node.remove(name)
+            node.tell("wait", f"uid-{name}", "--for", "unmounted")
+            while noted.exists():
+                node.tell("status")
+    executable.unlink()
+    node.await_event("DriverVanished", "example.com/loopfile")
+    node.remove("second")
+    node.tell("wait", "uid-second", "--for", "unmounted")
+    node.await_event("FailedDetachVolume", "driver example.com/loopfile is gone")
+    assert node.mount_ids() == {}
+    assert noted.exists()
+    node.install("loopfile")
+    while noted.exists():
+        node.tell("status")
+
+
 def test_volumes_are_found_again_by_a_daemon_that_starts_before_their_driver(node: FlexNode) -> None:
     executable = node.install("tmpfs")
     node.put_flex("web", "tmpfs")
