@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from volmgr.labels import Labels
+from volmgr.label_conflicts import LabelConflicts
 from volmgr.messages import HoldersAsked, HoldGone, HoldTaken
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object, ref_of
@@ -32,7 +32,7 @@ class Tenancy:
         self._world = desk.world
         self._users: dict[ObjectRef, set[str]] = {}
         self._retain_timer: Timer | None = None
-        self._labels = Labels(desk.world)
+        self._label_conflicts = LabelConflicts(desk.world)
         self._added: set[str] = set()
         """Pods that were last looked at as such whose volumes are wanted, by UID."""
 
@@ -103,22 +103,22 @@ class Tenancy:
             self._refer(uid, set())
             entry.errors = {}
             entry.label_troubles = ()
-            self._labels.forget(uid)
+            self._label_conflicts.forget(uid)
             for name in self._world.desired.remove_pod(uid):
                 self._desk.dirty[name] = None
-                self._labels.left(name)
+                self._label_conflicts.left(name)
             self._cancel_makings(uid)
         else:
             self._desk.living[uid] = entry.pod
             self._want(uid, entry, keep_only=standing is Stance.KEEP)
         for volume in self._world.actual.of_pod(uid):
             self._desk.dirty[volume.name] = None
-        for other in self._labels.due():
+        for other in self._label_conflicts.due():
             self.populate(other)
 
     def _want(self, uid: str, entry: PodEntry, *, keep_only: bool) -> None:
         resolution = resolve(entry.pod, self._lookup(), keep_only=keep_only)
-        self._labels.sort_out(uid, resolution)
+        self._label_conflicts.sort_out(uid, resolution)
         entry.label_troubles = tuple(resolution.troubles.values())
         if resolution.errors != entry.errors:
             for name, problem in resolution.errors.items():
@@ -133,7 +133,7 @@ class Tenancy:
             if volume.name not in wanted and resolved.issuperset(volume.mounts[uid].outer_names):
                 self._world.desired.remove(volume.name, uid)
                 self._desk.dirty[volume.name] = None
-                self._labels.left(volume.name)
+                self._label_conflicts.left(volume.name)
         for volume, mount in resolution.wanted:
             known = self._world.desired.get(volume.name)
             before = known.mounts.get(uid) if known else None

@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Callable
 
-from volmgr.host import handles, syscalls
+from volmgr.host import held_file, syscalls
 from volmgr.host.tree_walk import Level, Step, When, walk
 
 _DIRECTORY_BITS = stat.S_ISGID | 0o110
@@ -44,7 +44,7 @@ class GroupWalk:
         self._between = between
         self._part = part
         self._parts = parts
-        self._look = handles.looking()
+        self._look = held_file.looking()
 
     def root_matches(self) -> bool:
         """Say whether the root alone shows that all was done before. Raises OSError."""
@@ -109,9 +109,9 @@ class GroupWalk:
             self._between(self)
         handle = -1
         try:
-            handle = os.open(name, handles.FLAGS, dir_fd=directory)
+            handle = os.open(name, held_file.FLAGS, dir_fd=directory)
             found = self._look(handle)
-            if not (below and found.attributes & handles.MOUNT_ROOT):
+            if not (below and found.attributes & held_file.MOUNT_ROOT):
                 self.changed += self._set(directory, name, handle, found)
         except OSError as error:
             if not below or error.errno not in _VANISHED:
@@ -129,7 +129,7 @@ class GroupWalk:
             os.chown(name, -1, self._group, dir_fd=directory, follow_symlinks=False)
         if kind == stat.S_IFLNK or (mode == old and not (differs and mode & _SET_ID_BITS)):
             return differs
-        handles.set_mode(handle, mode & _MODE)
+        held_file.set_mode(handle, mode & _MODE)
         return True
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from volmgr.model.volume import Presence
 from volmgr.report.gauge import Gauge
-from volmgr.report.labels import label_gauges
 from volmgr.report.mounts import count_behind
+from volmgr.report.selinux import label_gauges
 from volmgr.report.waiting import is_mounted
 
 if TYPE_CHECKING:

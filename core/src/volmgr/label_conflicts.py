@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from volmgr.model.selinux import LabelTrouble, Trouble, access_mode
-from volmgr.report.labels import counted_type
+from volmgr.report.selinux import counted_type
 
 if TYPE_CHECKING:
     from volmgr.desired import DesiredMount, DesiredVolume
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from volmgr.report.world import World
 
 
-class Labels:
+class LabelConflicts:
     """Belongs to the reconciler's thread: a device has one label, and the first Pod's it is."""
 
     def __init__(self, world: World) -> None:
