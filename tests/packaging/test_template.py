@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -178,6 +179,7 @@ def test_what_is_there_already_is_kept(tmp_path: Path) -> None:
         (("--name", "My Volume"), "write lower-case words with dashes between them"),
         (("--name", "volmgr"), "that is the core's name"),
         (("--field", "my-volume"), "write one word of at most 24 letters in camelCase"),
+        (("--field", "mount"), "another word: the class of that name is volmgr's own"),
         (("--type", "scratch"), "write a domain of yours and a name"),
     ],
 )
@@ -200,6 +202,20 @@ def test_without_copier_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.M
 def test_the_abilities_of_the_command_are_those_of_the_template() -> None:
     questions = yaml.safe_load((TEMPLATE / "copier.yml").read_text())
     assert tuple(questions["abilities"]["choices"].values()) == ABILITIES
+
+
+def test_no_class_can_have_the_name_of_one_that_its_package_imports(all_renderings: list[Rendering]) -> None:
+    taken = yaml.safe_load((TEMPLATE / "copier.yml").read_text())["taken"]["default"]
+    imported = {
+        alias.name
+        for each in all_renderings
+        for file in each.place.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name[0].isupper() and alias.name != "DEFAULT_TYPE" and not alias.name.startswith("With")
+    }
+    assert {f"{name[0].lower()}{name[1:]}" for name in imported} == set(yaml.safe_load(taken))
 
 
 def test_its_licence_is_ours() -> None:
