@@ -287,6 +287,12 @@ class AttachesAnewEachTime(LoopDisk):
         return Attached(device_path=request.device_path)
 
 
+class MeasuresWhatHoldsTheLink(LoopDisk):
+    def measure(self, request: Measure, host: Host) -> Measured:
+        found = host.mounts.file_system(request.path)
+        return Measured(capacity=found.size, available=found.available, used=found.size - found.available)
+
+
 class LeavesALockWhenKilled(LoopDisk):
     """Guards attach and detach by a lock that the dead never give back."""
 
@@ -479,6 +485,7 @@ BROKEN: dict[str, type[VolumePlugin[Any]]] = {
     "what_is_uncertain_of_a_device_is_never_reported_as_less": PlaysDownDevices,
     "errors_of_device_operations_are_those_of_volmgr": ExpandsOrCrashes,
     "a_block_volume_leads_to_a_block_device": GivesADirectory,
+    "a_block_volume_is_measured_by_its_device": MeasuresWhatHoldsTheLink,
     "an_expansion_gives_a_size_and_changes_no_mount": GrowsUnmounted,
 }
 PROMISES: dict[str, Callable[..., None]] = {

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.errors import CommandError, OperationError
 from volmgr.host.device_content import ext_size
+from volmgr.host.empty_dirs import Usage
 from volmgr.host.formatting import EXT, Formatting, probed
 
 if TYPE_CHECKING:
@@ -110,6 +111,25 @@ class FileSystems:
         else:
             raise OperationError(f"cannot grow the file system of {device}: nobody knows how, for type {entry.fstype}")
         return self._host.block.size(device)
+
+    def measure(self, path: Path) -> Usage:
+        """Say what the file system on `path` uses; of a device (a link to one), how large it is, and that it is free.
+
+        What a Pod has in a device of its own, it alone knows; kubelet gives the capacity and no more.
+        """
+        info = self._host.files.info(path, follow=True)
+        if info is not None and info.kind == "block":
+            size = self._host.block.size(path)
+            return Usage(capacity=size, available=size, used=0, inodes=0, inodes_free=0, inodes_used=0)
+        found = self._host.mounts.file_system(path)
+        return Usage(
+            capacity=found.size,
+            available=found.available,
+            used=found.size - found.available,
+            inodes=found.inodes,
+            inodes_free=found.inodes_free,
+            inodes_used=found.inodes - found.inodes_free,
+        )
 
     def _is_there(self, wanted: DeviceMount) -> bool:
         if not self._host.mounts.is_mount_point(wanted.target):

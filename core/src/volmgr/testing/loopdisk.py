@@ -154,15 +154,7 @@ class LoopDisk(
         return Reconstructed(spec=spec, device_path=str(loops[0]) if loops else "")
 
     def measure(self, request: Measure, host: Host) -> Measured:
-        found = host.mounts.file_system(request.path)
-        return Measured(
-            capacity=found.size,
-            available=found.available,
-            used=found.size - found.available,
-            inodes=found.inodes,
-            inodes_free=found.inodes_free,
-            inodes_used=found.inodes - found.inodes_free,
-        )
+        return Measured.of(host.filesystems.measure(request.path))
 
 
 def samples(top: Path) -> Iterator[Sample]:

@@ -136,15 +136,7 @@ class Local(
         return Reconstructed(spec=spec, device_path=device)
 
     def measure(self, request: Measure, host: Host) -> Measured:
-        found = host.mounts.file_system(request.path)
-        return Measured(
-            capacity=found.size,
-            available=found.available,
-            used=found.size - found.available,
-            inodes=found.inodes,
-            inodes_free=found.inodes_free,
-            inodes_used=found.inodes - found.inodes_free,
-        )
+        return Measured.of(host.filesystems.measure(request.path))
 
 
 def checked_path(spec: VolumeSpec[LocalSource]) -> Path:

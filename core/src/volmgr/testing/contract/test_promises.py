@@ -545,6 +545,17 @@ def test_a_block_volume_leads_to_a_block_device(subject: Subject) -> None:
         assert info.kind == "block"
 
 
+@needs(Ability.BLOCK)
+def test_a_block_volume_is_measured_by_its_device(subject: Subject) -> None:
+    """Prevents: the size of /dev, which holds the link, taken for that of the volume."""
+    stage = subject.stage()
+    if not isinstance(stage.volume.plugin, Measurable):
+        return
+    mounted = stage.volume.mount(stage.host)
+    size = stage.host.block.size(Path(mounted.device_path or stage.volume.device_path))
+    assert stage.volume.measure(stage.host).capacity == size
+
+
 @needs(Ability.EXPAND)
 def test_an_expansion_gives_a_size_and_changes_no_mount(subject: Subject) -> None:
     """Prevents: growth that takes the volume away from its Pod, or that is never known to be over."""
