@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import signal
@@ -273,6 +274,7 @@ class Daemon:
 
     def start(self) -> None:
         """Read what was accepted, and start what runs beside the main thread."""
+        gc.disable()  # what is read and imported here stays
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         self.world.sources["api"] = "its records are not read yet"
@@ -293,6 +295,8 @@ class Daemon:
             service.start()
         self.loop.watch(self.server, self.server.accept_ready)
         self.loop.watch(self.mounts, self._mounts_changed)
+        gc.freeze()
+        gc.enable()
 
     def run(self) -> None:
         """Run until SIGTERM or SIGINT; volumes stay mounted."""
