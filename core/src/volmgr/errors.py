@@ -5,6 +5,8 @@ Messages are lower-case and say what was attempted, on what, and what to do abou
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -81,3 +83,22 @@ class NotReconstructible(VolmgrError):
 
 class NotOurs(NotReconstructible):
     """What lies in a volume's place was made by somebody else: it is left alone and named."""
+
+
+@contextmanager
+def taken_back(undo: Callable[[], object], what: str) -> Generator[None]:
+    """Undo when what is done within fails, and raise its error; UncertainError when undoing fails, too.
+
+    `what` names what is done, such as `mounting /srv`. An UncertainError from within is left alone: what it speaks of
+    may still be at work, and the core unmounts it.
+    """
+    try:
+        yield
+    except UncertainError:
+        raise
+    except VolmgrError as error:
+        try:
+            undo()
+        except VolmgrError as second:
+            raise UncertainError(f"{what} failed ({error}), and so did undoing it: {second}") from error
+        raise

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar, cast
 
-from volmgr.errors import NotOurs, UncertainError, VolmgrError
+from volmgr.errors import NotOurs, taken_back
 from volmgr.host.atomic import is_own
 from volmgr.host.empty_dirs import MEMORY, PodDirectory
 from volmgr.host.interface import Host
@@ -63,12 +63,13 @@ class PayloadVolume(VolumePlugin[S], Measurable, Generic[S]):
         )
         made = host.empty_dirs.set_up(directory, cancelled=request.cancelled, progress=request.progress)
         keeps = not made and (request.remount or host.atomic.is_published(request.target))
-        try:
-            self._write(request, payload, host)
-        except VolmgrError as error:
+
+        def undo() -> None:
             if not keeps and not _foreign(request.target, host, _mount_points(request, payload)):
-                _take_back(request, host, error)
-            raise
+                host.empty_dirs.tear_down(request.pod.uid, request.spec.name, request.target, wrapped=True)
+
+        with taken_back(undo, f"mounting {request.target}"):
+            self._write(request, payload, host)
         return Mounted(due_at=due_at(payload))
 
     def _write(self, request: Mount[S], payload: Payload, host: Host) -> None:
@@ -138,12 +139,3 @@ def _note_widened(request: Mount[S], payload: Payload) -> None:
             ", ".join(files),
             request.spec.name,
         )
-
-
-def _take_back(request: Mount[S], host: Host, error: VolmgrError) -> None:
-    """Undo a first mount that failed; raises UncertainError where that fails too."""
-    try:
-        host.empty_dirs.tear_down(request.pod.uid, request.spec.name, request.target, wrapped=True)
-    except VolmgrError as second:
-        message = f"mounting {request.target} failed ({error}), and so did undoing it: {second}"
-        raise UncertainError(message) from error

@@ -23,6 +23,7 @@ from volmgr.errors import (
     TransientError,
     UncertainError,
     VolmgrError,
+    taken_back,
 )
 from volmgr.host.capacity import capacity
 from volmgr.host.empty_dirs import PodDirectory
@@ -186,6 +187,7 @@ __all__ = [
     "keys_of",
     "matches_labels",
     "mode_of",
+    "taken_back",
     "watch_directories",
 ]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volmgr.errors import OperationError, SpecError, TransientError, UncertainError
+from volmgr.errors import OperationError, SpecError, TransientError, taken_back
 from volmgr.model.pod import Pod
 from volmgr.model.quantity import Quantity
 
@@ -108,15 +108,20 @@ class EmptyDirs:
         if ready:  # the directory was deleted by hand, or a reboot took the mount
             host.files.remove_file(marker)
         made = host.files.ensure_directory(target, _MODE, exact=True)
-        try:
+
+        def undo() -> None:
+            host.files.remove_directory(marker.parent)
+            if not there:
+                host.mounts.unmount(target)
+            if made:
+                host.files.remove_directory(target)
+
+        with taken_back(undo, f"mounting {target}"):
             _fill(wanted, medium, host)
             if wanted.fs_group is not None:
                 self._give(wanted, wanted.fs_group, cancelled, progress)
             host.files.ensure_directory(marker.parent, _MARKER_MODE, exact=True)
             host.files.ensure_file(marker)
-        except (OperationError, TransientError, SpecError) as error:
-            _take_back(target, marker, host, error, made=made, mounted=not there)
-            raise
         return True
 
     def tear_down(self, pod_uid: str, name: str, target: Path, *, wrapped: bool = False) -> None:
@@ -280,18 +285,6 @@ def _fill(wanted: PodDirectory, medium: FileSystemOptions | None, host: Host) ->
         host.files.chmod(target, _MODE)  # a tmpfs begins as 1777, a hugetlbfs as 0755
     elif wanted.options:
         host.mounts.ensure_bound(target, target, options=wanted.options)
-
-
-def _take_back(target: Path, marker: Path, host: Host, error: Exception, *, made: bool, mounted: bool) -> None:
-    """Undo what a failed mount did; raises UncertainError where that fails too."""
-    try:
-        host.files.remove_directory(marker.parent)
-        if mounted:
-            host.mounts.unmount(target)
-        if made:
-            host.files.remove_directory(target)
-    except (OperationError, TransientError) as second:
-        raise UncertainError(f"mounting {target} failed ({error}), and so did undoing it: {second}") from error
 
 
 def _quantity(text: str, where: str) -> int:

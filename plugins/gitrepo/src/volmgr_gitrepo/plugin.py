@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from volmgr.plugin import (
@@ -34,6 +35,7 @@ from volmgr.plugin import (
     VolumePlugin,
     VolumeSpec,
     Where,
+    taken_back,
 )
 from volmgr_gitrepo.git import Git
 from volmgr_gitrepo.source import GitRepoSettings, GitRepoSource, Wanted, checked
@@ -71,7 +73,8 @@ class GitRepo(VolumePlugin[GitRepoSource], Measurable):
         if ready:
             return Mounted()
         if not cloned:
-            with _taken_back(request, markers, host):
+            undo = partial(_remove, request.pod.uid, request.spec.name, request.target, host)
+            with taken_back(undo, f"mounting {request.target}"):  # so that the next try begins anew
                 until = min(request.deadline, host.clock() + settings.clone_seconds)
                 _clone(wanted, request, Git(host, wanted.protocol, until, request.cancelled))
                 host.files.ensure_directory(markers.cloned.parent, _MARKER_MODE, exact=True)
@@ -81,9 +84,7 @@ class GitRepo(VolumePlugin[GitRepoSource], Measurable):
         return Mounted()
 
     def unmount(self, request: Unmount, host: Host) -> Unmounted:
-        # The directory first: markers without one are seen to be stale, a directory without markers may be anybody's.
-        host.empty_dirs.tear_down(request.pod_uid, request.spec_name, request.target, wrapped=True)
-        _Markers.of(host, request.pod_uid, request.spec_name).remove(host)
+        _remove(request.pod_uid, request.spec_name, request.target, host)
         return Unmounted()
 
     def reconstruct(self, found: Found, host: Host) -> Reconstructed[GitRepoSource]:
@@ -118,6 +119,12 @@ class _Markers:
         for each in (self.ready, self.cloned):
             host.files.remove_file(each)
         host.files.remove_directory(self.ready.parent)
+
+
+def _remove(pod_uid: str, spec_name: str, target: Path, host: Host) -> None:
+    # The directory first: markers without one are seen to be stale, a directory without markers may be anybody's.
+    host.empty_dirs.tear_down(pod_uid, spec_name, target, wrapped=True)
+    _Markers.of(host, pod_uid, spec_name).remove(host)
 
 
 def _directory_of(request: Mount[GitRepoSource]) -> PodDirectory:
@@ -177,23 +184,6 @@ def _finish(request: Mount[GitRepoSource], markers: _Markers, host: Host) -> Non
     if request.fs_group is not None:
         host.ownership.apply(target, request.fs_group, cancelled=request.cancelled, progress=request.progress)
     files.rename(markers.cloned, markers.ready)
-
-
-@contextmanager
-def _taken_back(request: Mount[GitRepoSource], markers: _Markers, host: Host) -> Generator[None]:
-    """Leave nothing of a clone that failed, so that the next try begins anew; raises UncertainError if that fails."""
-    try:
-        yield
-    except UncertainError:
-        raise
-    except VolmgrError as error:
-        try:
-            host.empty_dirs.tear_down(request.pod.uid, request.spec.name, request.target, wrapped=True)
-            markers.remove(host)
-        except VolmgrError as second:
-            message = f"mounting {request.target} failed ({error}), and so did undoing it: {second}"
-            raise UncertainError(message) from error
-        raise
 
 
 @contextmanager

@@ -20,13 +20,12 @@ from volmgr.plugin import (
     OperationError,
     Pod,
     Reference,
-    UncertainError,
     Unmount,
     Unmounted,
-    VolmgrError,
     VolumePlugin,
     VolumeSpec,
     Where,
+    taken_back,
 )
 from volmgr_image.cache import Cache, Use
 from volmgr_image.layout import OciLayout
@@ -74,17 +73,12 @@ class Image(VolumePlugin[ImageSource]):
         if cache.is_mounted(use):  # an image does not change under a Pod
             return Mounted(path=cache.place(use))
         cache.clear(use)  # what a killed mount left
-        try:
+        with taken_back(lambda: cache.release(use), f"mounting image {reference!r}"):
             cache.claim(use, reference)
             cache.sweep()
             digest = _Wanted(request, host, cache, use, reference).digest(policy)
             path = cache.bind(use, digest, request.options)
             cache.clear_work(use)
-        except UncertainError:
-            raise
-        except VolmgrError as error:
-            _take_back(cache, use, error)
-            raise
         return Mounted(path=path)
 
     def unmount(self, request: Unmount, host: Host) -> Unmounted:
@@ -93,13 +87,6 @@ class Image(VolumePlugin[ImageSource]):
         cache.sweep()
         cache.evict(host.settings_of(ImageSettings).image_cache_limit.to_int())
         return Unmounted()
-
-
-def _take_back(cache: Cache, use: Use, error: VolmgrError) -> None:
-    try:
-        cache.release(use)
-    except VolmgrError as second:
-        raise UncertainError(f"{error}; and what was made cannot be taken back: {second}") from second
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Behaviour: `pkg/volume/local` of kubelet 1.37.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +38,6 @@ from volmgr.plugin import (
     Reconstructed,
     SpecError,
     TransientError,
-    UncertainError,
     Unmount,
     UnmountDevice,
     Unmounted,
@@ -45,6 +45,7 @@ from volmgr.plugin import (
     VolumePlugin,
     VolumeSpec,
     Where,
+    taken_back,
 )
 
 _MODE = 0o750
@@ -97,13 +98,9 @@ class Local(
         origin = path if found.kind == "directory" else _mounted_device(request, host)
         was_there = host.mounts.is_mount_point(request.target)
         host.files.ensure_directory(request.target, _MODE)
-        try:
+        with _taken_away(request.target, host, was_there=was_there):
             host.mounts.ensure_bound(origin, request.target, options=_options(request))
             return Mounted(notices=_give_to_group(request, host))
-        except (OperationError, TransientError):
-            if not was_there:
-                _take_away(request.target, host)
-            raise
 
     def unmount(self, request: Unmount, host: Host) -> Unmounted:
         if request.mode is VolumeMode.FILESYSTEM:
@@ -194,12 +191,8 @@ def _mount_file_system(request: MountDevice[LocalSource], path: Path, host: Host
         deadline=request.deadline - host.clock(),
         progress=request.progress,
     )
-    try:
+    with _taken_away(request.target, host, was_there=was_there):
         host.filesystems.ensure_mounted(wanted)
-    except (OperationError, TransientError):
-        if not was_there:
-            _take_away(request.target, host)
-        raise
 
 
 def _mounted_device(request: Mount[LocalSource], host: Host) -> Path:
@@ -249,11 +242,12 @@ def others(target: Path, host: Host) -> tuple[Path, ...]:
     )
 
 
-def _take_away(target: Path, host: Host) -> None:
-    """Undo what a failed mount began; raises UncertainError when that fails, too."""
-    try:
-        host.mounts.unmount(target)
-        host.files.remove_directory(target)
-    except OperationError as error:
-        message = f"{target} may be mounted: {error}"
-        raise UncertainError(message) from error
+def _taken_away(target: Path, host: Host, *, was_there: bool) -> AbstractContextManager[None]:
+    """Undo what a mount that fails began; what was mounted before it stays."""
+
+    def undo() -> None:
+        if not was_there:
+            host.mounts.unmount(target)
+            host.files.remove_directory(target)
+
+    return taken_back(undo, f"mounting {target}")
