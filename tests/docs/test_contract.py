@@ -1,6 +1,10 @@
 """The page on the contract names each promise of the suite, with the bug that its test names, and no other."""
 
-from tests.docs.pages import ROOT
+import re
+from pathlib import Path
+
+import volmgr.testing
+from tests.docs.pages import ROOT, first_cells
 from volmgr.testing.contract import test_promises
 
 PAGE = ROOT / "docs/plugins/contract.md"
@@ -18,3 +22,10 @@ def test_each_promise_is_explained_and_no_other() -> None:
         if name.startswith("test_")
     }
     assert len(rows) == len(dict(rows))
+
+
+def test_each_option_is_explained_and_no_other() -> None:
+    source = (Path(volmgr.testing.__file__).parent / "pytest_options.py").read_text()
+    listed = {option for cell in first_cells(PAGE.read_text()) for option in re.findall(r"--volmgr-\w+", cell)}
+
+    assert listed == set(re.findall(r'addoption\("(--volmgr-\w+)"', source))

@@ -52,7 +52,9 @@ def test_each_sub_command_has_a_chapter_with_its_options_and_no_other_has() -> N
     for title, chapter in chapters.items():
         command = cli.get_command(context, title)
         assert command is not None
-        own = {option for parameter in command.params for option in parameter.opts if option.startswith("-")} - common
+        below = command.commands.values() if isinstance(command, click.Group) else ()
+        parameters = [parameter for each in (command, *below) for parameter in each.params]
+        own = {option for parameter in parameters for option in parameter.opts if option.startswith("-")} - common
         assert {option for option in own if option not in chapter} == set()
 
 
