@@ -53,12 +53,6 @@ def asked(claim: PersistentVolumeClaim) -> int:
     return wanted.to_int() if wanted else 0
 
 
-def capacity(pv: PersistentVolume) -> int:
-    """Give the bytes that a volume has; 0 when it does not say."""
-    has = pv.capacity.get("storage")
-    return has.to_int() if has else 0
-
-
 def is_reserved_for(pv: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Say whether a volume's claimRef names this claim; without a UID it is a reservation for whoever has the name."""
     owner, meta = pv.claim_ref, claim.metadata
@@ -106,7 +100,7 @@ def _unfit(claim: PersistentVolumeClaim, pv: PersistentVolume) -> str:
         return _owned(claim, pv)
     if pv.volume_mode is not claim.volume_mode:
         return f"its volumeMode is {pv.volume_mode}, not {claim.volume_mode}"
-    if capacity(pv) < asked(claim):
+    if pv.size < asked(claim):
         has = pv.capacity.get("storage")
         return f"its capacity is {has or 'not given'}, less than {claim.requests['storage']}"
     lacking = [mode for mode in claim.access_modes if mode not in pv.access_modes]

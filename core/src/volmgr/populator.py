@@ -163,7 +163,6 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
         name = shared_volume_name(plugin.name, plugin.ask("volume_name", spec))
     else:
         name = plugin.ask("unique_name", spec, wish.pod.uid)
-    capacity = spec.pv.capacity.get("storage") if spec.pv else None
     mounts_labels = facets.selinux and spec.mode is VolumeMode.FILESYSTEM
     labelling = lookup.labelling.wish(wish.pod, (volume.name,), spec.pv, supported=mounts_labels)
     desired = DesiredVolume(
@@ -171,7 +170,7 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
         plugin=plugin.name,
         spec=spec,
         facets=facets,
-        size=capacity.to_int() if capacity and not spec.read_only else 0,
+        size=spec.pv.size if spec.pv and not spec.read_only else 0,
         selinux_label=labelling.mount_label,
         known_size=typed.known_size,
         grows=typed.grows,
@@ -246,8 +245,7 @@ def _claimed(wish: _Wish, lookup: Lookup, resolution: Resolution) -> _Typed:
     claims.check_node(pv, lookup.node)
     typed = _typed(lookup, pv.type, pv.source, Where.PV, name=pv.metadata.name, pv=pv, read_only=bound.read_only)
     known = bound.claim.status_capacity.get("storage")
-    capacity = pv.capacity.get("storage")
-    grows = claims.grows_here(bound.claim, capacity.to_int() if capacity else 0)
+    grows = claims.grows_here(bound.claim, pv.size)
     return replace(typed, known_size=known.to_int() if known else 0, grows=grows)
 
 

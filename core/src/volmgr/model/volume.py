@@ -132,6 +132,12 @@ class PersistentVolume:
     message: str = ""
     """Why it is in this phase, when that is worth knowing."""
 
+    @property
+    def size(self) -> int:
+        """The bytes that it has; 0 when it does not say."""
+        has = self.capacity.get("storage")
+        return has.to_int() if has else 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeSpec(Generic[S]):

@@ -176,7 +176,7 @@ class Binder:
         elif name in self._stock.volumes and not self._stock.is_damaged(name):
             pv = self._stock.stated(name)
             if pv.claim_ref is None:
-                self._free.put(name, (pairing.volume_class(pv), pv.volume_mode), pairing.capacity(pv))
+                self._free.put(name, (pairing.volume_class(pv), pv.volume_mode), pv.size)
             else:
                 self._reserved.put(pv.claim_ref.ref, name)
                 self._look_soon([pv.claim_ref.ref])
@@ -240,7 +240,7 @@ class Binder:
                 volume=name,
                 claim=ref,
                 uid=claim.metadata.uid,
-                size=pairing.capacity(self._stock.stated(name)),
+                size=self._stock.stated(name).size,
                 owner=owner,
                 cleared=held.cleared if held else "",
             )
@@ -261,7 +261,7 @@ class Binder:
         if self._bindings.damaged:
             path = self._bindings.path("").parent / min(self._bindings.damaged)
             return "", f"{path} is damaged, so whose volume it speaks of is not known; see volmgr claims"
-        reserved = sorted(self._reserved.of(ref), key=lambda name: (pairing.capacity(self._stock.stated(name)), name))
+        reserved = sorted(self._reserved.of(ref), key=lambda name: (self._stock.stated(name).size, name))
         found = next(self._fitting(claim, storage_class, reserved), "")
         if found:
             return found, ""
@@ -305,7 +305,7 @@ class Binder:
         while name in self._free and not self._stock.unread:
             pv = self._stock.stated(name)
             kind: Kind = (pairing.volume_class(pv), pv.volume_mode)
-            waiting = self._pending.at_most(kind, pairing.capacity(pv))
+            waiting = self._pending.at_most(kind, pv.size)
             taker = next((ref for ref in waiting if self._would_take(ref, pv, kind[0])), None)
             if taker is None:
                 return

@@ -177,7 +177,6 @@ def _found(path: Path, mode: VolumeMode, host: Host) -> FileInfo:
 
 def _mount_file_system(request: MountDevice[LocalSource], path: Path, host: Host) -> None:
     pv = request.spec.pv
-    capacity = pv.capacity.get("storage") if pv else None
     was_there = host.mounts.is_mount_point(request.target)
     host.files.ensure_directory(request.target, _MODE)
     wanted = DeviceMount(
@@ -187,7 +186,7 @@ def _mount_file_system(request: MountDevice[LocalSource], path: Path, host: Host
         fstype=request.spec.source.fs_type or DEFAULT_TYPE,
         options=request.options,
         read_only=request.spec.read_only,
-        size=capacity.to_int() if capacity is not None else 0,
+        size=pv.size if pv else 0,
         deadline=request.deadline - host.clock(),
         progress=request.progress,
     )
