@@ -165,6 +165,8 @@ class Prober:
         problem = self._ground.make()
         if not self._watch():
             return
+        if problem:  # what leads to it may have gone before it was watched
+            problem = self._ground.make()
         self._say(problem)
         if self._ground.is_missing is not bool(problem):  # it came or went before it was watched
             self._everything_at = 0.0
