@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from volmgr.admission import Held
 from volmgr.errors import OperationError, VolmgrError
 from volmgr.messages import Ask, Message
+from volmgr.model.downward import Amounts
 from volmgr.model.quantity import Quantity
 from volmgr.report.mounts import MountsReport, Plan, plan_mounts
 from volmgr.runner import SLOW
@@ -26,10 +26,11 @@ log = logging.getLogger("volmgr.preparations")
 
 @dataclass(slots=True, eq=False)
 class Preparation:
-    """Somebody wants to start the containers of a Pod, or the one that is named."""
+    """Somebody wants to start the containers of a Pod, or the one that is named; `amounts` is what the machine has."""
 
     selector: str
     container: str = ""
+    amounts: Amounts = field(default_factory=dict[str, Quantity])
     done: threading.Event = field(default_factory=threading.Event)
     waits_for: str = "the reconciler"
     report: MountsReport | None = None
@@ -53,10 +54,6 @@ class Preparations:
         self._world = desk.world
         self._pending: list[Preparation] = []
         self._stopped = False
-        kernel = desk.host.kernel
-        self._amounts: Mapping[str, Quantity] = MappingProxyType(
-            {"cpu": Quantity.of(kernel.processors), "memory": Quantity.of(kernel.memory)}
-        )
 
     def stop(self) -> None:
         """Start nothing any more."""
@@ -107,7 +104,7 @@ class Preparations:
             message = "the root directory is not adopted, so nothing is prepared: run volmgr adopt"
             raise OperationError(message)
         node_name = self._desk.config.node_name
-        return plan_mounts(self._world, preparation.selector, preparation.container, self._amounts, node_name)
+        return plan_mounts(self._world, preparation.selector, preparation.container, preparation.amounts, node_name)
 
     def _hold(self, plan: Plan) -> tuple[Held, ...] | None:
         """Hold all volumes of which something is to be bound, or none."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from volmgr import manifest, root
 from volmgr.desk import NODE
 from volmgr.errors import ManifestError, OperationError, SpecError, VolmgrError
+from volmgr.host.capacity import capacity
 from volmgr.messages import Ask, HoldGone, HoldTaken
 from volmgr.preparations import Preparation
 from volmgr.reconciler import Reconciler
@@ -145,7 +146,7 @@ class Service:
 
     def mounts(self, pod: str, container: str, timeout: float) -> MountsReport:
         """Bind a Pod's subPaths, and give what its containers are to be given."""
-        preparation = Preparation(pod, container)
+        preparation = Preparation(pod, container, capacity(self._host))
         self._reconciler.post(Ask(lambda: self._reconciler.preparations.begin(preparation)))
         if not preparation.done.wait(timeout):
             self.ask(lambda _world: self._reconciler.preparations.give_up(preparation))

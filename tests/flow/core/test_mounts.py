@@ -17,6 +17,7 @@ from volmgr.testing.loopdisk import LoopDisk
 from volmgr.testing.node import TestNode, plugins_of
 from volmgr.tidy import clear_binds
 from volmgr_configmap.plugin import ConfigMapVolume
+from volmgr_downwardapi.plugin import DownwardApi
 from volmgr_emptydir.plugin import EmptyDir
 from volmgr_hostpath.plugin import HostPath
 from volmgr_secret.plugin import Secret
@@ -26,7 +27,7 @@ UID = "uid-web"
 
 @pytest.fixture
 def node(host: FakeHost) -> TestNode:
-    types = plugins_of(EmptyDir(), HostPath(), ConfigMapVolume(), Secret(), LoopDisk())
+    types = plugins_of(EmptyDir(), HostPath(), ConfigMapVolume(), DownwardApi(), Secret(), LoopDisk())
     node = TestNode(host, types, sources=("directory",))
     node.sources_ready()
     return node
@@ -266,6 +267,28 @@ def test_a_container_can_be_started_again_although_its_config_map_was_deleted(no
 
     assert node.mounts("web").problems == ()
     assert host.content(subpath(node, "settings", 0)) == b"one"
+
+
+@pytest.mark.parametrize("resource", ["limits.cpu", "limits.memory", "limits.ephemeral-storage"])
+def test_without_a_limit_a_sub_path_expression_shows_what_the_downward_api_does(
+    node: TestNode, host: FakeHost, resource: str
+) -> None:
+    variable = {"name": "HAS", "valueFrom": {"resourceFieldRef": {"resource": resource}}}
+    item = {"path": "has", "resourceFieldRef": {"resource": resource, "containerName": "main"}}
+    info = {"name": "info", "downwardAPI": {"items": [item]}}
+    pod = web(
+        at("scratch", "/a", subPathExpr="$(HAS)"),
+        at("info", "/info"),
+        volumes=(SCRATCH, info),
+        container={"env": [variable]},
+    )
+    node.put_file("web.yaml", pod)
+
+    report = node.mounts("web")
+
+    shown = host.content(host.paths.volume(UID, DownwardApi.name, "info") / "has")
+    assert report.problems == ()
+    assert shown.decode() in host.files.names(host.paths.volume(UID, EmptyDir.name, "scratch"))
 
 
 def test_a_sub_path_expression_gives_the_same_again_after_a_restart(node: TestNode, host: FakeHost) -> None:

@@ -15,6 +15,7 @@ from volmgr.admission import Admission
 from volmgr.config import Config
 from volmgr.desk import Outside
 from volmgr.holds import Holds
+from volmgr.host.capacity import capacity
 from volmgr.messages import Ask, HoldGone, HoldTaken, Message, Reconstructed
 from volmgr.model.meta import ObjectRef
 from volmgr.plugins import Plugins
@@ -195,7 +196,7 @@ class TestNode:
 
     def mounts(self, selector: str, container: str = "") -> MountsReport:
         """Prepare and give what containers are to be given, as `volmgr mounts` does; raises what the server would."""
-        preparation = Preparation(selector, container)
+        preparation = Preparation(selector, container, capacity(self.host))
         self.reconciler.post(Ask(lambda: self.reconciler.preparations.begin(preparation)))
         self.settle()
         self.reconciler.preparations.give_up(preparation)
