@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from volmgr.errors import UnservedError
 from volmgr.host.local import local_host
 from volmgr.plugin import Attachable, OperationError, Searched, VolumePlugin, watch_directories
 from volmgr.plugins import Plugins
+from volmgr_flexvolume.ground import Ground
 from volmgr_flexvolume.prober import Prober
 from volmgr_flexvolume.source import FlexVolumeSettings
 
@@ -205,11 +206,23 @@ def test_a_removed_directory_is_made_again_and_watched(site: Site) -> None:
             registry.await_drivers("example.com/disk")
 
 
-def test_a_directory_that_is_removed_while_it_is_made_is_made_in_the_end(site: Site) -> None:
-    with site.watched() as registry:
-        for _ in range(500):
-            remove(site.flex.parent)
-        registry.await_that(lambda _: site.flex.is_dir())
+def test_a_directory_that_is_removed_while_it_is_made_is_made_again(tmp_path: Path) -> None:
+    ground = Ground(str(tmp_path / "above/exec"), watch_directories)
+    made = threading.Event()
+
+    def keep_removing() -> None:
+        while not made.is_set():
+            for directory in (tmp_path / "above/exec", tmp_path / "above"):
+                with suppress(OSError):
+                    directory.rmdir()
+
+    vandal = threading.Thread(target=keep_removing)
+    vandal.start()
+    try:
+        assert {ground.make() for _ in range(2000)} == {""}
+    finally:
+        made.set()
+        vandal.join()
 
 
 def test_a_directory_that_is_exchanged_is_the_new_one(site: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.root
 
 MIB = 1 << 20
 LIMIT = 8 * MIB
+NOISE = random.Random(0).randbytes(MIB)
+"""Not zeros: the client compresses what it stores, and the limit is on what is stored."""
 
 
 class Registry(BaseHTTPRequestHandler):
@@ -65,7 +68,7 @@ class Registry(BaseHTTPRequestHandler):
             self.send_response(200)
             self.end_headers()
             for _ in range(1 << 16):  # 64 GiB
-                self.wfile.write(bytes(MIB))
+                self.wfile.write(NOISE)
         else:
             self._send(body, "application/octet-stream")
 

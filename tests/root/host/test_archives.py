@@ -329,7 +329,7 @@ def test_a_claimed_size_costs_nothing(site: Site) -> None:
         (b"nonsense" * 128, "damaged header"),
         (b"\x28\xb5\x2f\xfd" + bytes(600), "zstd"),
         (archive_of([entry("a", b"x" * 5000)])[:2000], "ends too early"),
-        (gzip.compress(archive_of([entry("a", b"x" * 5000)]))[:-9], "ends too early"),
+        (gzip.compress(archive_of([entry("a", b"x" * 5000)]), mtime=0)[:-9], "ends too early"),
         (archive_of([entry("a")])[:512] + b"\1" * 512, "damaged header"),
     ],
 )

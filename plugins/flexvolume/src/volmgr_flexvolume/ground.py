@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MODE = 0o755
 """Of the directory, where it has to be made; kubelet's."""
 
-_ROUNDS = 100  # of watching what was made while watches were set
+_ROUNDS = 100  # of watching what was made while watches were set, and of making what was removed while it was made
 
 
 class Ground:
@@ -35,7 +35,7 @@ class Ground:
         """Make the directory if it is missing; say what is wrong when it is not there then."""
         self._writing.clear()  # who writes now is said by the kernel: a file that is written to cannot be executed
         try:
-            os.makedirs(self.path, MODE, exist_ok=True)
+            self._make_all()
         except OSError as error:
             return (
                 f"the directory of drivers {self.path} is missing and cannot be made ({error.strerror}); make it, or"
@@ -44,6 +44,16 @@ class Ground:
         finally:
             self.top = os.path.realpath(self.path)
         return ""
+
+    def _make_all(self) -> None:
+        for rounds in range(_ROUNDS, 0, -1):
+            try:
+                os.makedirs(self.path, MODE, exist_ok=True)
+            except (FileNotFoundError, FileExistsError):  # made, and removed at once: no event will tell
+                if rounds == 1:
+                    raise
+            else:
+                return
 
     @property
     def is_missing(self) -> bool:
