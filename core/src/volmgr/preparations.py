@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 
 from volmgr.admission import Held
 from volmgr.errors import OperationError, VolmgrError
+from volmgr.giving_way import GivingWay
 from volmgr.messages import Ask, Message
 from volmgr.model.downward import Amounts
 from volmgr.model.quantity import Quantity
 from volmgr.report.mounts import MountsReport, Plan, plan_mounts
-from volmgr.runner import SLOW
 from volmgr.subpath_steps import Bound, carry_out
 
 if TYPE_CHECKING:
     from volmgr.desk import Desk
-    from volmgr.timers import Timer
 
 log = logging.getLogger("volmgr.preparations")
 
@@ -124,7 +123,7 @@ class Preparations:
 
     def _start(self, preparation: Preparation, plan: Plan, held: tuple[Held, ...]) -> None:
         preparation.waits_for = f"the subPaths of {', '.join(plan.volumes)} to be bound"
-        slow = _Slow(self._desk)
+        way = GivingWay(self._desk)
         for each in held:
             self._world.preparing[each.volume, each.pod_uid] = self._world.clock
 
@@ -135,13 +134,15 @@ class Preparations:
             except Exception as error:  # whatever it is, the volumes are given back
                 log.exception("preparing the mounts of pod %s", preparation.selector)
                 problem = OperationError(f"preparing the mounts of pod {preparation.selector}: {error}")
-                return Ask(lambda: self._settle(preparation, problem, held, slow))
-            return Ask(lambda: self._settle(preparation, bound, held, slow))
+                return Ask(lambda: self._settle(preparation, problem, held, way))
+            return Ask(lambda: self._settle(preparation, bound, held, way))
 
         self._desk.outside.submit(perform)
 
-    def _settle(self, preparation: Preparation, ending: Bound | Exception, held: tuple[Held, ...], slow: _Slow) -> None:
-        slow.over()
+    def _settle(
+        self, preparation: Preparation, ending: Bound | Exception, held: tuple[Held, ...], way: GivingWay
+    ) -> None:
+        way.over()
         if isinstance(ending, Exception):
             preparation.error = ending
         else:
@@ -161,21 +162,3 @@ class Preparations:
             if volume is not None and mount is not None:
                 shown = MappingProxyType({**mount.subpaths, part.key: part.revision})
                 self._desk.put(part.volume, volume.with_mount(replace(mount, subpaths=shown)))
-
-
-class _Slow:
-    """Lets others run beside a worker that takes long: it may hang on a dead server."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._is_slow = False
-        self._timer: Timer = desk.timers.at(desk.outside.monotonic() + SLOW, self._give_way)
-
-    def _give_way(self) -> None:
-        self._is_slow = True
-        self._desk.outside.slow()
-
-    def over(self) -> None:
-        self._timer.cancel()
-        if self._is_slow:
-            self._desk.outside.over()

@@ -11,6 +11,7 @@ from volmgr.actual import ActualVolume, Facts, settle
 from volmgr.admission import Held, holds_of
 from volmgr.errors import OperationError, VolmgrError
 from volmgr.executor import Executor
+from volmgr.giving_way import GivingWay
 from volmgr.host.interface import OwnershipProgress
 from volmgr.jobs import Job, Result
 from volmgr.messages import ProgressMade
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from volmgr.desk import Desk
     from volmgr.timers import Timer
     from volmgr.volume_type import VolumeType
-
-SLOW = 0.25
-"""Seconds after which an operation gives way to others: what hangs on a dead server keeps only its own Pods waiting."""
 
 CLOCK_CHECK = 60.0
 """Seconds after which a time of day is looked at again: the clock may be set, and the machine may have slept."""
@@ -49,9 +47,9 @@ class Runner:
         self._desk = desk
         self._world = desk.world
         self._executor = Executor(desk.host, desk.outside.wall, desk.config.mount_options)
+        self._giving_way: dict[Operation, GivingWay] = {}
         self._deadlines: dict[Operation, Timer] = {}
-        self._slow: set[Operation] = set()
-        """Running operations that do not count as workers any more."""
+        """Of slow operations: when they are overdue."""
         self._walks: dict[Operation, float] = {}
         """Operations that give files to a group, and when the next event is to say so."""
         self._refreshes: dict[tuple[str, str], Timer] = {}
@@ -162,12 +160,12 @@ class Runner:
             allowed=allowed,
             progress=lambda text: self._desk.post(ProgressMade(operation, text)),
         )
-        now = self._desk.outside.monotonic()
         self._desk.jobs[operation] = job
         self._world.running[operation] = Running(operation=operation, since=self._world.clock)
-        overdue = now + allowed + self._desk.config.quarantine_grace
-        self._deadlines[operation] = self._desk.timers.at(
-            min(now + SLOW, overdue), lambda: self._make_room(operation, overdue)
+        patience = allowed + self._desk.config.quarantine_grace
+        overdue = self._desk.outside.monotonic() + patience
+        self._giving_way[operation] = GivingWay(
+            self._desk, lambda: self._await_until(operation, overdue), at_most=patience
         )
         self._touch(operation)
         uids = (operation.pod_uid,) if operation.pod_uid else tuple(desired.mounts if desired else ())
@@ -197,10 +195,8 @@ class Runner:
             with suppress(OperationError):
                 self._desk.outside.grown(pv.metadata.name, size)
 
-    def _make_room(self, operation: Operation, overdue: float) -> None:
-        """Let others run beside a slow operation, long before it is known to hang."""
-        self._slow.add(operation)
-        self._desk.outside.slow()
+    def _await_until(self, operation: Operation, overdue: float) -> None:
+        """Await the end of a slow operation until it is overdue, which means that it hangs."""
         self._deadlines[operation] = self._desk.timers.at(overdue, lambda: self._quarantine(operation))
 
     def _quarantine(self, operation: Operation) -> None:
@@ -225,9 +221,9 @@ class Runner:
         timer = self._deadlines.pop(operation, None)
         if timer is not None:
             timer.cancel()
-        if operation in self._slow:
-            self._slow.discard(operation)
-            self._desk.outside.over()
+        way = self._giving_way.pop(operation, None)
+        if way is not None:
+            way.over()
         if running is not None and running.quarantined:
             result = replace(result, ending=Ending.UNCERTAIN, error=result.error or "it ended past its deadline")
         for again in self._world.admission.release(result.job.held):
@@ -323,10 +319,9 @@ class Runner:
         """Let a walk over many files take its time, as long as it gets on, and say now and then that it does."""
         now = self._desk.outside.monotonic()
         config = self._desk.config
-        if operation in self._slow:
+        if operation in self._deadlines:
             self._deadlines[operation].cancel()
-            overdue = now + self._desk.jobs[operation].allowed + config.quarantine_grace
-            self._deadlines[operation] = self._desk.timers.at(overdue, lambda: self._quarantine(operation))
+            self._await_until(operation, now + self._desk.jobs[operation].allowed + config.quarantine_grace)
         if now >= self._walks.setdefault(operation, now + config.ownership_event_delay):
             self._walks[operation] = now + config.ownership_event_interval
             reason = "VolumePermissionChangeInProgress"
