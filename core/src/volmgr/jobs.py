@@ -14,6 +14,7 @@ from volmgr.actual import ActualVolume, Facts
 from volmgr.admission import Held
 from volmgr.desired import DesiredMount, DesiredVolume
 from volmgr.errors import OperationError, UncertainError, VolmgrError
+from volmgr.host.unasked import silent
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object
 from volmgr.operations import Ending, Operation
@@ -21,10 +22,6 @@ from volmgr.volume_type import VolumeType
 
 if TYPE_CHECKING:
     from volmgr.host.interface import Host
-
-
-def _silent(_text: str) -> None:
-    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +42,7 @@ class Job:
     others_detach: bool = False
     """A controller takes the attachment back, so nothing is left to remember when the device is unmounted."""
     cancel: threading.Event = field(default_factory=threading.Event, repr=False)
-    progress: Callable[[str], None] = field(default=_silent, repr=False)
+    progress: Callable[[str], None] = field(default=silent, repr=False)
 
     @property
     def mount(self) -> DesiredMount:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Generic, Self, TypeVar
 
 from volmgr.host.empty_dirs import Usage
+from volmgr.host.unasked import never, silent
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object
 from volmgr.model.pod import Pod
@@ -22,21 +23,13 @@ Objects = Mapping[ObjectRef, Object]
 _NO_OBJECTS: Objects = MappingProxyType({})
 
 
-def _never() -> bool:
-    return False
-
-
-def _silent(_text: str) -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
     """What every request carries: `deadline` (seconds on the host's clock), `cancelled()` and `progress(text)`."""
 
     deadline: float = float("inf")
-    cancelled: Callable[[], bool] = field(default=_never, repr=False, compare=False)
-    progress: Callable[[str], None] = field(default=_silent, repr=False, compare=False)
+    cancelled: Callable[[], bool] = field(default=never, repr=False, compare=False)
+    progress: Callable[[str], None] = field(default=silent, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

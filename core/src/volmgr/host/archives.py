@@ -21,6 +21,7 @@ from volmgr.host.opening import GONE, Opener, remedy
 from volmgr.host.paths import Paths
 from volmgr.host.removal import remove_tree
 from volmgr.host.tar_entries import Entry, Read
+from volmgr.host.unasked import never, silent
 from volmgr.host.unpacking import unpack, verify
 
 _PARENT_MODE = 0o755  # of directories that an archive names only in the paths of others; as the runtimes
@@ -43,8 +44,8 @@ class LocalArchives:
         target: Path,
         what: Unpacking,
         *,
-        cancelled: Callable[[], bool] = lambda: False,
-        progress: Callable[[str], None] = lambda _: None,
+        cancelled: Callable[[], bool] = never,
+        progress: Callable[[str], None] = silent,
     ) -> Unpacked:
         """Unpack an archive over what an existing directory holds, and sync it to disk."""
         with self._file(archive, what) as source, syscalls.opened(target, _NAMING, f"open {target}") as top:
@@ -56,7 +57,7 @@ class LocalArchives:
                 raise syscalls.failed(f"unpack {what.name}", error, remedy(error)) from error
         return done
 
-    def verify(self, archive: Path, what: Unpacking, *, cancelled: Callable[[], bool] = lambda: False) -> None:
+    def verify(self, archive: Path, what: Unpacking, *, cancelled: Callable[[], bool] = never) -> None:
         """Compare a file with its digest and size."""
         with self._file(archive, what) as source:
             verify(lambda size: os.read(source, size), what, cancelled)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from volmgr.errors import OperationError, SpecError, TransientError, taken_back
+from volmgr.host.unasked import never, silent
 from volmgr.model.pod import Pod
 from volmgr.model.quantity import Quantity
 
@@ -30,14 +31,6 @@ _HUGE_RESOURCE = "hugepages-"
 _PAGE_SIZE = "pagesize="
 _MODE = 0o777
 _MARKER_MODE = 0o750
-
-
-def _never() -> bool:
-    return False
-
-
-def _silent(_text: str) -> None:
-    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +83,8 @@ class EmptyDirs:
         self,
         wanted: PodDirectory,
         *,
-        cancelled: Callable[[], bool] = _never,
-        progress: Callable[[str], None] = _silent,
+        cancelled: Callable[[], bool] = never,
+        progress: Callable[[str], None] = silent,
     ) -> bool:
         """Let the directory be there and be marked as ready; True when it was not.
 
@@ -144,7 +137,7 @@ class EmptyDirs:
         """Give the path of the ready marker, an empty file."""
         return self._host.paths.pod_plugin(pod_uid, PLUGIN, f"wrapped_{name}" if wrapped else name) / "ready"
 
-    def measure(self, path: Path, *, cancelled: Callable[[], bool] = _never, deadline: float = float("inf")) -> Usage:
+    def measure(self, path: Path, *, cancelled: Callable[[], bool] = never, deadline: float = float("inf")) -> Usage:
         """Measure a directory: by its file system if it has one of its own, else in the manner of du.
 
         `deadline` is on the host's clock. Raises TransientError when it was cancelled.

@@ -16,6 +16,7 @@ from volmgr.host.interface import FileInfo, Identity
 from volmgr.host.opening import Opener, is_missing, raise_unless_gone, read, remedy, sync, write_new
 from volmgr.host.paths import Paths
 from volmgr.host.trash import Trash
+from volmgr.host.unasked import never
 from volmgr.model.payload import Payload
 
 _KINDS = {
@@ -234,7 +235,7 @@ class LocalFiles:
                 raise syscalls.failed(f"remove the directory {path}", error) from error
             return True
 
-    def remove_tree(self, path: Path, *, cancelled: Callable[[], bool] = lambda: False) -> None:
+    def remove_tree(self, path: Path, *, cancelled: Callable[[], bool] = never) -> None:
         """Remove a tree that we made: never across a mount, never through a symbolic link."""
         if self._survey(path) is not None:
             self._remove_tree(path, cancelled)

@@ -15,6 +15,7 @@ from volmgr.errors import CommandError, OperationError
 from volmgr.host.device_content import ext_size
 from volmgr.host.empty_dirs import Usage
 from volmgr.host.formatting import EXT, Formatting, probed
+from volmgr.host.unasked import silent
 
 if TYPE_CHECKING:
     from volmgr.host.interface import Host, MountEntry
@@ -54,7 +55,7 @@ class DeviceMount:
     read_only: bool = False
     size: int = 0
     deadline: float = FORMAT_DEADLINE
-    progress: Callable[[str], None] = lambda _text: None
+    progress: Callable[[str], None] = silent
 
 
 class FileSystems:

@@ -21,6 +21,7 @@ from volmgr.host.commands import UnkillableError
 from volmgr.host.file_system_types import LOCAL_TYPES
 from volmgr.host.group_walk import GroupWalk
 from volmgr.host.interface import HELPER_DEADLINE, Commands, OwnershipProgress
+from volmgr.host.unasked import never, silent
 
 ON_ROOT_MISMATCH = "OnRootMismatch"
 """The value of `fsGroupChangePolicy` by which a right root is taken for a right tree."""
@@ -55,8 +56,8 @@ class LocalOwnership:
         *,
         policy: str = "Always",
         read_only: bool = False,
-        cancelled: Callable[[], bool] = lambda: False,
-        progress: Callable[[str], None] = lambda _: None,
+        cancelled: Callable[[], bool] = never,
+        progress: Callable[[str], None] = silent,
     ) -> None:
         """Set group and mode bits where they differ, children first, root last; stops when cancelled."""
         course = _Course(path, group, cancelled, progress, patience=self._patience, every=self._every)

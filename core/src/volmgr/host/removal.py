@@ -17,6 +17,7 @@ from volmgr.host import mount_table, syscalls
 from volmgr.host.mounts import canonical, read_table
 from volmgr.host.survey import is_mount, mounts_within
 from volmgr.host.tree_walk import Step, When, walk
+from volmgr.host.unasked import never
 
 _CHECK_EACH = 256  # entries between looks at whether it is cancelled
 
@@ -36,9 +37,7 @@ def is_small(path: Path) -> bool:
     return True
 
 
-def remove_tree(
-    path: Path, directory: int, *, cancelled: Callable[[], bool] = lambda: False, thorough: bool = False
-) -> None:
+def remove_tree(path: Path, directory: int, *, cancelled: Callable[[], bool] = never, thorough: bool = False) -> None:
     """Remove a file, link or tree that lies in the open `directory`; missing is success.
 
     Its mounts have been looked for by `is_small`. What cannot be removed (an immutable file) ends it, or, when

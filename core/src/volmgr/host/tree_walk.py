@@ -14,6 +14,7 @@ from enum import Enum
 
 from volmgr.errors import OperationError
 from volmgr.host import syscalls
+from volmgr.host.unasked import silent
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -69,7 +70,7 @@ def walk(
     descriptor: int,
     *,
     mount: int | None = None,
-    skipped: Callable[[str], None] = lambda _: None,
+    skipped: Callable[[str], None] = silent,
 ) -> Iterator[Step]:
     """Walk the directory `name` of `descriptor`, children first; `top` is its path, for messages.
 
