@@ -14,14 +14,14 @@ from volmgr.plugin import (
     OperationError,
     PodSpec,
     Reference,
+    Secret,
     SpecError,
     TransientError,
     UncertainError,
     VolumeMount,
 )
-from volmgr.plugin import Secret as SecretObject
 from volmgr.testing import FakeHost, Fault, FaultHost, Volume, pod
-from volmgr_secret.plugin import Secret, SecretSource
+from volmgr_secret.plugin import SecretSource, SecretVolume
 
 ROOT = Path("/var/lib/volmgr")
 TARGET = ROOT / "pods/uid-web/volumes/kubernetes.io~secret/data"
@@ -30,14 +30,14 @@ NAME = "login"
 REF = ObjectRef("Secret", "default", NAME)
 
 
-def secret(**data: bytes) -> SecretObject:
-    return SecretObject(metadata=ObjectMeta(name=NAME), data=data)
+def secret(**data: bytes) -> Secret:
+    return Secret(metadata=ObjectMeta(name=NAME), data=data)
 
 
-def volume(found: SecretObject | None = None, *, of: PodSpec | None = None, **fields: object) -> Volume:
+def volume(found: Secret | None = None, *, of: PodSpec | None = None, **fields: object) -> Volume:
     source = SecretSource(secret_name=NAME, **fields)  # type: ignore[arg-type]
     owner = pod() if of is None else pod(containers=of.containers)
-    return Volume(Secret(), source, owner, objects={} if found is None else {REF: found})
+    return Volume(SecretVolume(), source, owner, objects={} if found is None else {REF: found})
 
 
 def shown(host: FakeHost) -> dict[str, str]:
@@ -110,7 +110,7 @@ def test_a_missing_key_leaves_no_directory_the_first_time_and_the_old_files_late
 
 
 def test_a_source_without_a_name_says_what_to_write() -> None:
-    of = Volume(Secret(), SecretSource())
+    of = Volume(SecretVolume(), SecretSource())
     with pytest.raises(SpecError, match="secretName is missing; name the Secret"):
         of.plugin.references(of.spec, of.pod)
 

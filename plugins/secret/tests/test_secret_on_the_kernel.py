@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from volmgr.plugin import BusyError, Host, ObjectMeta, ObjectRef, OperationError
-from volmgr.plugin import Secret as SecretObject
+from volmgr.plugin import BusyError, Host, ObjectMeta, ObjectRef, OperationError, Secret
 from volmgr.testing import Volume
 from volmgr.testing.real_host import RealHosts
-from volmgr_secret.plugin import Secret, SecretSource
+from volmgr_secret.plugin import SecretSource, SecretVolume
 
 pytestmark = pytest.mark.root
 NAME = "login"
@@ -23,8 +22,8 @@ def host(tmp_path: Path) -> Iterator[Host]:
 
 
 def volume(**data: bytes) -> Volume:
-    found = SecretObject(metadata=ObjectMeta(name=NAME), data=data)
-    return Volume(Secret(), SecretSource(secret_name=NAME), objects={ObjectRef("Secret", "default", NAME): found})
+    found = Secret(metadata=ObjectMeta(name=NAME), data=data)
+    return Volume(SecretVolume(), SecretSource(secret_name=NAME), objects={ObjectRef("Secret", "default", NAME): found})
 
 
 def test_it_lies_in_memory_that_is_not_swapped_where_the_kernel_can_promise_that(host: Host) -> None:
@@ -37,7 +36,7 @@ def test_it_lies_in_memory_that_is_not_swapped_where_the_kernel_can_promise_that
 
 
 def test_a_user_of_the_pod_s_group_reads_what_nobody_else_may(host: Host, tmp_path: Path) -> None:
-    of = Volume(Secret(), SecretSource(secret_name=NAME, default_mode=0o400), objects=volume(key=b"k").objects)
+    of = Volume(SecretVolume(), SecretSource(secret_name=NAME, default_mode=0o400), objects=volume(key=b"k").objects)
     of.mount(host, fs_group=4711)
     for directory in (tmp_path, *tmp_path.parents, *of.target(host).parents):
         if directory.stat().st_mode & 0o001 == 0:

@@ -20,14 +20,14 @@ from volmgr_configmap.plugin import ConfigMapVolume
 from volmgr_downwardapi.plugin import DownwardApi
 from volmgr_emptydir.plugin import EmptyDir
 from volmgr_hostpath.plugin import HostPath
-from volmgr_secret.plugin import Secret
+from volmgr_secret.plugin import SecretVolume
 
 UID = "uid-web"
 
 
 @pytest.fixture
 def node(host: FakeHost) -> TestNode:
-    types = plugins_of(EmptyDir(), HostPath(), ConfigMapVolume(), DownwardApi(), Secret(), LoopDisk())
+    types = plugins_of(EmptyDir(), HostPath(), ConfigMapVolume(), DownwardApi(), SecretVolume(), LoopDisk())
     node = TestNode(host, types, sources=("directory",))
     node.sources_ready()
     return node

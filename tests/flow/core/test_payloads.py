@@ -15,7 +15,7 @@ from volmgr.report.why import why
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed, When
 from volmgr.testing.node import FILES, TestNode, plugins_of, pod
 from volmgr_configmap.plugin import ConfigMapVolume
-from volmgr_secret.plugin import Secret
+from volmgr_secret.plugin import SecretVolume
 
 SECRET: dict[str, Any] = {"name": "s", "secret": {"secretName": "login"}}
 CONFIG: dict[str, Any] = {"name": "c", "configMap": {"name": "settings"}}
@@ -43,7 +43,7 @@ def node(host: FakeHost) -> TestNode:
 
 def started(host: FakeHost | FaultHost) -> TestNode:
     """Give a node whose sources were read."""
-    node = TestNode(host, plugins_of(Secret(), ConfigMapVolume()), sources=("api", FILES))
+    node = TestNode(host, plugins_of(SecretVolume(), ConfigMapVolume()), sources=("api", FILES))
     node.sources_ready()
     return node
 
@@ -56,7 +56,7 @@ def offer_the_same(node: TestNode, *documents: Mapping[str, Any]) -> None:
 
 
 def volume(host: FakeHost, uid: str, name: str) -> Path:
-    plugin = {"s": Secret.name, "c": ConfigMapVolume.name}[name[0]]
+    plugin = {"s": SecretVolume.name, "c": ConfigMapVolume.name}[name[0]]
     return host.paths.volume(uid, plugin, name)
 
 
@@ -226,7 +226,7 @@ def test_what_a_kubelet_wrote_is_taken_over_as_it_is_and_torn_down_where_its_pod
         written_by_kubelet(host, uid, "c", "level", "3")
         written_by_kubelet(host, uid, "s", "user", "admin")
     root.mark_adopted(host)
-    node = TestNode(host, plugins_of(Secret(), ConfigMapVolume()), sources=("api", FILES))
+    node = TestNode(host, plugins_of(SecretVolume(), ConfigMapVolume()), sources=("api", FILES))
     node.put_file("all.yaml", config(level="3"), secret(user="admin"))
     node.apply(pod("web", CONFIG, SECRET, uid="u1"))
     node.sources_ready()

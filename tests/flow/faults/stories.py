@@ -26,7 +26,7 @@ from volmgr.testing.node import FILES, TestNode, plugins_of, pod
 from volmgr_configmap.plugin import ConfigMapVolume
 from volmgr_emptydir.plugin import EmptyDir
 from volmgr_hostpath.plugin import HostPath
-from volmgr_secret.plugin import Secret
+from volmgr_secret.plugin import SecretVolume
 
 CALM = 125.0
 """Seconds; longer than the longest back-off."""
@@ -40,7 +40,7 @@ KEPT = b"what a user wrote"
 
 
 def _plugins() -> Plugins:
-    return plugins_of(EmptyDir(), HostPath(), LoopDisk(), Secret(), ConfigMapVolume())
+    return plugins_of(EmptyDir(), HostPath(), LoopDisk(), SecretVolume(), ConfigMapVolume())
 
 
 class Stage:

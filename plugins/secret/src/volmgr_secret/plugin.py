@@ -17,14 +17,12 @@ from volmgr.plugin import (
     PayloadVolume,
     Pod,
     Reference,
+    Secret,
     SpecError,
     TransientError,
     VolumeSpec,
     Where,
     files_of,
-)
-from volmgr.plugin import (
-    Secret as SecretObject,
 )
 
 
@@ -38,7 +36,7 @@ class SecretSource:
     optional: bool = False
 
 
-class Secret(PayloadVolume[SecretSource]):
+class SecretVolume(PayloadVolume[SecretSource]):
     """Give a Pod the keys of a Secret as files that are never written to a disk."""
 
     name = "kubernetes.io/secret"
@@ -56,7 +54,7 @@ class Secret(PayloadVolume[SecretSource]):
         del host
         source, ref = request.spec.source, _ref(request.spec, request.pod)
         found = request.objects.get(ref)
-        if not isinstance(found, SecretObject):
+        if not isinstance(found, Secret):
             if source.optional:
                 return {}
             raise TransientError(f"volume {request.spec.name} needs {ref}, which is missing", waits_for=str(ref))
