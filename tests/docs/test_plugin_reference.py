@@ -8,7 +8,16 @@ from tests.docs.pages import ROOT
 from volmgr import plugin
 
 PAGE = ROOT / "docs/plugins/reference.md"
-VALUES = {"API_VERSION", "DEFAULT_TYPE", "MISSING_CONFIG_KEY", "Object", "Objects", "Payload", "hookimpl"}
+VALUES = {
+    "API_VERSION",
+    "DEFAULT_TYPE",
+    "MISSING_CONFIG_KEY",
+    "MISSING_SECRET_KEY",
+    "Object",
+    "Objects",
+    "Payload",
+    "hookimpl",
+}
 """Neither classes nor functions; told where they are used."""
 
 

@@ -43,7 +43,17 @@ from volmgr.model.objects import (
     ServiceAccount,
     StorageClass,
 )
-from volmgr.model.payload import MISSING_CONFIG_KEY, KeyToPath, Payload, PayloadFile, files_of, keys_of, mode_of
+from volmgr.model.payload import (
+    MISSING_CONFIG_KEY,
+    MISSING_SECRET_KEY,
+    KeyToPath,
+    Payload,
+    PayloadFile,
+    files_of,
+    keys_of,
+    mode_of,
+    needed_object,
+)
 from volmgr.model.pod import Container, FieldRef, Pod, PodSpec, ResourceFieldRef, ResourceRequirements, VolumeMount
 from volmgr.model.quantity import Quantity
 from volmgr.model.selectors import matches_labels
@@ -94,6 +104,7 @@ __all__ = [
     "API_VERSION",
     "DEFAULT_TYPE",
     "MISSING_CONFIG_KEY",
+    "MISSING_SECRET_KEY",
     "Applies",
     "Attach",
     "Attachable",
@@ -187,6 +198,7 @@ __all__ = [
     "keys_of",
     "matches_labels",
     "mode_of",
+    "needed_object",
     "taken_back",
     "watch_directories",
 ]

@@ -8,9 +8,13 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from volmgr.errors import SpecError
-from volmgr.model.objects import ConfigMap
+from volmgr.errors import SpecError, TransientError
+from volmgr.model.meta import ObjectRef
+from volmgr.model.objects import ConfigMap, Object
+
+T = TypeVar("T", bound=Object)
 
 DEFAULT_MODE = 0o644
 """The mode of files of which nobody says one; an API server writes it into every volume, a manifest need not."""
@@ -18,6 +22,8 @@ GROUP_BITS = 0o440
 """What the Pod's group, and the owner, may do with a file once the volume is given to a group."""
 MISSING_CONFIG_KEY = "configmap references non-existent config key: {}"
 """What kubelet says of a key that a ConfigMap lacks."""
+MISSING_SECRET_KEY = "references non-existent secret key: {}"  # noqa: S105 - words, no secret
+"""What kubelet says of a key that a Secret lacks."""
 _ADD = "add it there, correct items, or write optional: true"
 """What to do about a key that is missing."""
 _MOST_MODE = 0o777
@@ -60,6 +66,21 @@ def mode_of(mode: int | None, default: int | None = None, where: str = "defaultM
     return chosen
 
 
+def needed_object(
+    objects: Mapping[ObjectRef, Object], ref: ObjectRef, kind: type[T], *, optional: bool = False, by: str = ""
+) -> T | None:
+    """Give an object that a volume is made of; None for a missing one if `optional`.
+
+    Else raises TransientError, which waits for it; `by` names who needs it.
+    """
+    found = objects.get(ref)
+    if isinstance(found, kind):
+        return found
+    if optional:
+        return None
+    raise TransientError(f"{by} needs {ref}, which is missing" if by else f"{ref} is missing", waits_for=str(ref))
+
+
 def keys_of(found: ConfigMap) -> dict[str, bytes]:
     """Give the content of each key of a ConfigMap; raises SpecError for one that is there twice."""
     twice = sorted(found.data.keys() & found.binary_data.keys())
@@ -77,7 +98,7 @@ def files_of(
     *,
     default_mode: int | None = None,
     optional: bool = False,
-    missing: str = "references non-existent secret key: {}",
+    missing: str = MISSING_SECRET_KEY,
 ) -> dict[str, PayloadFile]:
     """Give the files of one object's keys: all of them, or those that `items` choose.
 

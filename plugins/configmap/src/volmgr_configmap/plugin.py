@@ -20,11 +20,11 @@ from volmgr.plugin import (
     Pod,
     Reference,
     SpecError,
-    TransientError,
     VolumeSpec,
     Where,
     files_of,
     keys_of,
+    needed_object,
 )
 
 
@@ -56,11 +56,10 @@ class ConfigMapVolume(PayloadVolume[ConfigMapSource]):
     def _payload(self, request: Mount[ConfigMapSource], host: Host) -> Payload:
         del host
         source, ref = request.spec.source, _ref(request.spec, request.pod)
-        found = request.objects.get(ref)
-        if not isinstance(found, ConfigMap):
-            if source.optional:
-                return {}
-            raise TransientError(f"volume {request.spec.name} needs {ref}, which is missing", waits_for=str(ref))
+        by = f"volume {request.spec.name}"
+        found = needed_object(request.objects, ref, ConfigMap, optional=source.optional, by=by)
+        if found is None:
+            return {}
         return files_of(
             keys_of(found),
             source.items,

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from volmgr.plugin import (
     MISSING_CONFIG_KEY,
+    MISSING_SECRET_KEY,
     ConfigMap,
     Host,
     Mount,
@@ -32,6 +33,7 @@ from volmgr.plugin import (
     files_of,
     keys_of,
     mode_of,
+    needed_object,
 )
 from volmgr_projected import bundles
 from volmgr_projected.sources import (
@@ -156,7 +158,7 @@ class Projection:
 
     def _of_secret(self, given: ObjectProjection) -> Payload:
         found = self._object(Secret, given)
-        return {} if found is None else self._chosen(found.data, given, "references non-existent secret key: {}")
+        return {} if found is None else self._chosen(found.data, given, MISSING_SECRET_KEY)
 
     def _of_config_map(self, given: ObjectProjection) -> Payload:
         found = self._object(ConfigMap, given)
@@ -166,12 +168,7 @@ class Projection:
 
     def _object(self, kind: type[T], given: ObjectProjection) -> T | None:
         ref = ObjectRef(kind.__name__, self.request.pod.metadata.namespace, given.name)
-        found = self.request.objects.get(ref)
-        if isinstance(found, kind):
-            return found
-        if given.optional:
-            return None
-        raise TransientError(f"{ref} is missing", waits_for=str(ref))
+        return needed_object(self.request.objects, ref, kind, optional=given.optional)
 
     def _chosen(self, data: Mapping[str, bytes], given: ObjectProjection, missing: str) -> Payload:
         return files_of(data, given.items, default_mode=self._default_mode, optional=given.optional, missing=missing)

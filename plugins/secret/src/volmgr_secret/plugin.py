@@ -19,10 +19,10 @@ from volmgr.plugin import (
     Reference,
     Secret,
     SpecError,
-    TransientError,
     VolumeSpec,
     Where,
     files_of,
+    needed_object,
 )
 
 
@@ -53,11 +53,10 @@ class SecretVolume(PayloadVolume[SecretSource]):
     def _payload(self, request: Mount[SecretSource], host: Host) -> Payload:
         del host
         source, ref = request.spec.source, _ref(request.spec, request.pod)
-        found = request.objects.get(ref)
-        if not isinstance(found, Secret):
-            if source.optional:
-                return {}
-            raise TransientError(f"volume {request.spec.name} needs {ref}, which is missing", waits_for=str(ref))
+        by = f"volume {request.spec.name}"
+        found = needed_object(request.objects, ref, Secret, optional=source.optional, by=by)
+        if found is None:
+            return {}
         return files_of(found.data, source.items, default_mode=source.default_mode, optional=source.optional)
 
 
