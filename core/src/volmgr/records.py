@@ -71,8 +71,12 @@ def read(files: Files, path: Path, kind: str) -> dict[str, object] | None:
 
 def sweep(files: Files, state: Path) -> None:
     """Remove what a daemon that was killed while it wrote has left; nobody else may be writing."""
-    kinds = [state / kind for kind in ("pods", "objects", "holds", "sources", "tokens", "volumes")]
-    for directory in (state, *kinds, *(state / "mounts" / uid for uid in files.names(state / "mounts"))):
+    kinds = ("pods", "objects", "holds", "sources", "claims", "tokens", "formatting", "volumes")
+    for directory in (
+        state,
+        *(state / kind for kind in kinds),
+        *(state / "mounts" / uid for uid in files.names(state / "mounts")),
+    ):
         with suppress(OperationError):  # it does no harm, and the next start tries again
             for name in files.names(directory):
                 if name.startswith(".") and name.endswith(".tmp"):

@@ -55,6 +55,19 @@ def test_records_are_read_back_as_they_were_written(host: FakeHost) -> None:
     assert host.files.names(host.paths.state / "mounts") == ()
 
 
+@pytest.mark.parametrize(
+    "place", ["", "pods", "objects", "holds", "sources", "claims", "tokens", "formatting", "volumes", "mounts/u1"]
+)
+def test_what_a_killed_write_left_is_swept_wherever_records_are(host: FakeHost, place: str) -> None:
+    directory = host.paths.state / place
+    host.files.ensure_directory(directory, 0o700, parents_mode=0o700)
+    host.files.write(directory / ".a.json.7.1.tmp", b"half", 0o600)
+    host.files.write(directory / "a.json", b"whole", 0o600)
+    records.sweep(host.files, host.paths.state)
+    assert "a.json" in host.files.names(directory)
+    assert not [name for name in host.files.names(directory) if name.endswith(".tmp")]
+
+
 def test_forgetting_what_was_never_written_is_nothing(host: FakeHost) -> None:
     journal = Journal(host)
     journal.forget_mount("u1", "pv1")

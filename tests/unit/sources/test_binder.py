@@ -394,6 +394,18 @@ def test_a_damaged_record_keeps_its_volume_and_every_choice_until_its_owner_spea
     assert again.state("c") == ("Bound", "v")
 
 
+def test_claims_that_waited_for_a_damaged_record_choose_of_all_volumes_when_it_is_settled() -> None:
+    bench = ClaimBench()
+    bench.offer("all", pv("v"), pvc("c"))
+    (name,) = bench.host.files.names(bench.host.paths.state / "claims")
+    bench.host.files.write(bench.host.paths.state / "claims" / name, b"{", 0o600)
+    bench.files["more"] = (pv("large", "9Gi"), pvc("d", "9Gi"))
+    again = bench.restart()
+    assert again.claim("d").phase == "Pending"
+    again.registry.release("v")
+    assert again.state("d") == ("Bound", "large")
+
+
 def test_what_cannot_be_recorded_is_not_told_and_tried_again(bench: ClaimBench) -> None:
     bench.offer("pv", pv("v"))
     assert isinstance(bench.host, FakeHost)

@@ -20,6 +20,17 @@ VOLUMES = ("v1", "v2", "v3", "v4")
 CLAIMS = ("c1", "c2", "c3")
 SIZES = st.sampled_from(["1Gi", "2Gi", "3Gi"])
 CLASSES = st.sampled_from(["", "gold"])
+MODES = st.sampled_from([["ReadWriteOnce"], ["ReadWriteOnce"], ["ReadWriteOnce", "ReadWriteMany"]])
+TIERS = st.sampled_from(["", "", "fast", "slow"])
+SELECTORS: st.SearchStrategy[Document | None] = st.sampled_from(
+    [
+        None,
+        None,
+        {"matchLabels": {"tier": "fast"}},
+        {"matchExpressions": [{"key": "tier", "operator": "In", "values": ["fast", "slow"]}]},
+        {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["fast"]}]},
+    ]
+)
 
 
 class Pairs(RuleBasedStateMachine):
@@ -52,9 +63,10 @@ class Pairs(RuleBasedStateMachine):
         except Killed:
             self.restart()
 
-    @rule(name=st.sampled_from(VOLUMES), size=SIZES, storage_class=CLASSES)
-    def add_volume(self, name: str, size: str, storage_class: str) -> None:
-        self.files[name] = pv(name, size, storageClassName=storage_class)
+    @rule(name=st.sampled_from(VOLUMES), size=SIZES, storage_class=CLASSES, modes=MODES, tier=TIERS)
+    def add_volume(self, name: str, size: str, storage_class: str, modes: list[str], tier: str) -> None:
+        metadata = {"labels": {"tier": tier}} if tier else None
+        self.files[name] = pv(name, size, *modes, metadata=metadata, storageClassName=storage_class)
         self.act(name)
 
     @rule(name=st.sampled_from(VOLUMES), claim=st.sampled_from(CLAIMS))
@@ -65,7 +77,14 @@ class Pairs(RuleBasedStateMachine):
     @rule(name=st.sampled_from(CLAIMS), size=SIZES, storage_class=CLASSES, uid=st.sampled_from(["", "", "", "other"]))
     def add_claim(self, name: str, size: str, storage_class: str, uid: str) -> None:
         metadata = {"uid": f"{uid}-{name}"} if uid else None
-        self.files[name] = pvc(name, size, metadata=metadata, storageClassName=storage_class)
+        self.write_claim(name, pvc(name, size, metadata=metadata, storageClassName=storage_class))
+
+    @rule(name=st.sampled_from(CLAIMS), size=SIZES, modes=MODES, selector=SELECTORS)
+    def add_choosy_claim(self, name: str, size: str, modes: list[str], selector: Document | None) -> None:
+        self.write_claim(name, pvc(name, size, *modes, **({"selector": selector} if selector else {})))
+
+    def write_claim(self, name: str, document: Document) -> None:
+        self.files[name] = document
         known = self.pairs.get(name)
         self.act(name)
         if known is not None and self.bench.claim(name).metadata.uid != known[0]:

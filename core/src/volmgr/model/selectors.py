@@ -24,6 +24,18 @@ def matches_labels(selector: Mapping[str, object] | None, labels: Mapping[str, s
     )
 
 
+def demanded(selector: Mapping[str, object] | None) -> list[tuple[tuple[str, str], ...]]:
+    """Give labels of which a LabelSelector demands one: what has none of one of these tuples does not match."""
+    given = selector or {}
+    pairs = mapping(given.get("matchLabels")).items()
+    found: list[tuple[tuple[str, str], ...]] = [((key, value),) for key, value in pairs if isinstance(value, str)]
+    for item in map(mapping, items(given.get("matchExpressions"))):
+        if item.get("operator") == "In":
+            values = dict.fromkeys(map(str, items(item.get("values"))))
+            found.append(tuple((str(item.get("key", "")), value) for value in values))
+    return found
+
+
 def matches_node(affinity: Mapping[str, object] | None, node: Node) -> bool:
     """Say whether a node matches a `nodeAffinity`: any of its terms; none demanded matches every node."""
     required = mapping(affinity.get("required") if affinity is not None else None)

@@ -5,8 +5,9 @@ A pair is on disk before it is told. It stays until the claim is gone; then its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 from volmgr import pairing
 from volmgr.errors import OperationError
@@ -17,8 +18,17 @@ from volmgr.model.pod import Pod
 from volmgr.model.volume import PersistentVolume
 from volmgr.sources.bindings import Binding, Bindings
 from volmgr.sources.changes import Change, ObjectChanged, ObjectLeft, PodAccepted
-from volmgr.sources.shelf import Kind, Links, Shelf
+from volmgr.sources.shelf import Links
 from volmgr.sources.stock import PV, PVC, ClaimStanding, Standing, Stock, volume_ref
+from volmgr.sources.wishes import Wish, Wishes
+
+
+class Choice(NamedTuple):
+    """The volume that a claim gets, or why it gets none; with a wish, it takes whatever fits that."""
+
+    volume: str = ""
+    why: str = ""
+    wish: Wish | None = None
 
 
 class Binder:
@@ -30,9 +40,9 @@ class Binder:
         self._stock = Stock(bindings)
         self._emit = emit
         self._node_name = node_name
-        self._free: Shelf[str] = Shelf()
-        """Volumes that any claim may have."""
-        self._pending: Shelf[ObjectRef] = Shelf()
+        self._wishes = Wishes()
+        """Volumes that any claim may have, and the pending claims that take whatever fits."""
+        self._pending: set[ObjectRef] = set()
         """Claims without a volume."""
         self._why: dict[ObjectRef, str] = {}
         """What each pending claim waits for."""
@@ -113,8 +123,7 @@ class Binder:
                 self._stock.classes[item.metadata.name] = item
                 self._look_soon(self._pending)
             case Node() if item.metadata.name == self._node_name:
-                self._stock.node = item
-                self._look_soon(self._pending)
+                self._see_node(item)
             case _:
                 pass
         self._emit(change)
@@ -129,9 +138,13 @@ class Binder:
         if ref.kind == "StorageClass" and self._stock.classes.pop(ref.name, None) is not None:
             self._look_soon(self._pending)
         if ref.kind == "Node" and ref.name == self._node_name:
-            self._stock.node = None
-            self._look_soon(self._pending)
+            self._see_node(None)
         self._emit(change)
+
+    def _see_node(self, node: Node | None) -> None:
+        self._stock.node = node
+        self._wishes.judge(node)
+        self._look_soon(self._pending)
 
     def _look_soon(self, refs: Iterable[ObjectRef]) -> None:
         self._look.update(dict.fromkeys(refs))
@@ -151,6 +164,7 @@ class Binder:
                 self._try(ref, self._look_at_claim)
             for ref in volumes:
                 self._give_away(ref.name)
+        self._wishes.tidy()
         touched, self._touched = self._touched, set()
         for ref in sorted(touched):
             self._tell(ref)
@@ -176,14 +190,14 @@ class Binder:
         elif name in self._stock.volumes and not self._stock.is_damaged(name):
             pv = self._stock.stated(name)
             if pv.claim_ref is None:
-                self._free.put(name, (pairing.volume_class(pv), pv.volume_mode), pv.size)
+                self._wishes.offer(pv)
             else:
                 self._reserved.put(pv.claim_ref.ref, name)
                 self._look_soon([pv.claim_ref.ref])
 
     def _put_away(self, name: str) -> None:
         """Take a volume from where it was found."""
-        self._free.remove(name)
+        self._wishes.withdraw(name)
         self._reserved.drop(name)
 
     def _check(self, held: Binding) -> None:
@@ -214,20 +228,23 @@ class Binder:
             return
         if self._bindings.of_claim(ref) is None:
             storage_class = pairing.claim_class(claim, pairing.default_class(self._stock.classes.values()))
-            name, why = self._choice(ref, claim, storage_class)
-            if name:
-                self._bind(ref, claim, name)
+            choice = self._choice(ref, claim, storage_class)
+            if choice.volume:
+                self._bind(ref, claim, choice.volume)
             else:
-                self._wait(ref, claim, storage_class, why)
+                self._wait(ref, claim, choice)
 
     def _no_longer_pending(self, ref: ObjectRef) -> None:
-        self._pending.remove(ref)
+        self._pending.discard(ref)
+        self._wishes.leave(ref)
         self._why.pop(ref, None)
         self._named.drop(ref)
 
-    def _wait(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str, why: str) -> None:
-        self._why[ref] = why
-        self._pending.put(ref, (storage_class, claim.volume_mode), pairing.asked(claim))
+    def _wait(self, ref: ObjectRef, claim: PersistentVolumeClaim, choice: Choice) -> None:
+        self._why[ref] = choice.why
+        self._pending.add(ref)
+        if choice.wish is not None:
+            self._wishes.wait(ref, choice.wish, pairing.asked(claim))
         if claim.volume_name:
             self._named.put(claim.volume_name, ref)
 
@@ -248,40 +265,39 @@ class Binder:
         self._put_away(name)
         self._touched.add(volume_ref(name))
 
-    def _choice(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> tuple[str, str]:
+    def _choice(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> Choice:
         """Give the volume that a claim gets, or why it gets none."""
         if claim.metadata.deletion_timestamp:
-            return "", "it is being deleted"
+            return Choice(why="it is being deleted")
         if claim.volume_name:
             why = self._refusal(claim, storage_class)
-            return ("", why) if why else (claim.volume_name, "")
+            return Choice(why=why) if why else Choice(claim.volume_name)
         if self._stock.unread:
             unread = " and ".join(sorted(self._stock.unread))
-            return "", f"it gets a volume when every source was read whole, and {unread} was not"
+            return Choice(why=f"it gets a volume when every source was read whole, and {unread} was not")
         if self._bindings.damaged:
             path = self._bindings.path("").parent / min(self._bindings.damaged)
-            return "", f"{path} is damaged, so whose volume it speaks of is not known; see volmgr claims"
-        reserved = sorted(self._reserved.of(ref), key=lambda name: (self._stock.stated(name).size, name))
-        found = next(self._fitting(claim, storage_class, reserved), "")
+            why = f"{path} is damaged, so whose volume it speaks of is not known; see volmgr claims"
+            return Choice(why=why)
+        found = self._reserved_for(ref, claim, storage_class)
         if found:
-            return found, ""
+            return Choice(found)
         if self._waits_for_pod(ref, storage_class):
-            return "", f"it gets a volume when a Pod uses it: so says its class {storage_class}"
-        free = self._free.at_least((storage_class, claim.volume_mode), pairing.asked(claim))
-        found = next(self._fitting(claim, storage_class, free), "")
-        return found, "" if found else self._nothing_fits(claim, storage_class)
+            return Choice(why=f"it gets a volume when a Pod uses it: so says its class {storage_class}")
+        wish = Wish.of(claim, storage_class)
+        found = self._wishes.smallest(wish, pairing.asked(claim))
+        return Choice(found, wish=wish) if found else Choice(why=self._nothing_fits(claim, storage_class), wish=wish)
+
+    def _reserved_for(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> str:
+        """Give the smallest that is reserved for a claim and fits it."""
+        stated = map(self._stock.stated, self._reserved.of(ref))
+        fitting = (pv for pv in stated if not pairing.mismatch(claim, pv, storage_class, self._stock.node))
+        return min(((pv.size, pv.metadata.name) for pv in fitting), default=(0, ""))[1]
 
     def _waits_for_pod(self, ref: ObjectRef, storage_class: str) -> bool:
         known = self._stock.classes.get(storage_class)
         for_consumers = known is not None and known.volume_binding_mode == pairing.FOR_CONSUMERS
         return for_consumers and not self._stock.consumers.uses(ref)
-
-    def _fitting(self, claim: PersistentVolumeClaim, storage_class: str, names: Iterable[str]) -> Iterator[str]:
-        return (
-            name
-            for name in names
-            if not pairing.mismatch(claim, self._stock.stated(name), storage_class, self._stock.node)
-        )
 
     def _refusal(self, claim: PersistentVolumeClaim, storage_class: str) -> str:
         """Say why a claim does not get the volume that it names; empty when it does."""
@@ -302,24 +318,13 @@ class Binder:
 
     def _give_away(self, name: str) -> None:
         """Offer a volume to those that wait, who asks for most first, as long as it is free."""
-        while name in self._free and not self._stock.unread:
-            pv = self._stock.stated(name)
-            kind: Kind = (pairing.volume_class(pv), pv.volume_mode)
-            waiting = self._pending.at_most(kind, pv.size)
-            taker = next((ref for ref in waiting if self._would_take(ref, pv, kind[0])), None)
+        while name in self._wishes and not self._stock.unread:
+            taker = self._wishes.taker(name)
             if taker is None:
                 return
             self._try(taker, self._look_at_claim)
             if taker in self._pending:
                 return
-
-    def _would_take(self, ref: ObjectRef, pv: PersistentVolume, storage_class: str) -> bool:
-        claim = self._stock.claim(ref)
-        if claim is None or claim.volume_name or claim.metadata.deletion_timestamp:
-            return False
-        if self._waits_for_pod(ref, storage_class):
-            return False
-        return not pairing.mismatch(claim, pv, storage_class, self._stock.node)
 
     # --- what is told ---
 
@@ -354,6 +359,7 @@ class Binder:
         held = self._bindings.of_volume(name)
         if self._stock.is_damaged(name):
             self._bindings.remove(name)
+            self._look_soon(self._pending)  # whatever they would take, they waited for this
         elif held is not None and held.claim is not None:
             self._release(held)
         elif name not in self._stock.volumes:

@@ -1,30 +1,26 @@
-"""Things by kind and size, in order: finding the smallest that is large enough costs little, however many there are."""
+"""Things in rows by size, in order: finding the smallest that is large enough costs little, however many there are."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from volmgr.model.volume import VolumeMode
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K", bound=Any)
 """Names of what is kept, which can be put in order."""
+R = TypeVar("R")
+"""What a row is of."""
 A = TypeVar("A")
 B = TypeVar("B")
 
-Kind = tuple[str, "VolumeMode"]
-"""Class and mode: a claim and a volume that differ in these never fit."""
 
-
-class Shelf(Generic[K]):
-    """Names by kind, sorted by size and name."""
+class Shelf(Generic[R, K]):
+    """Names in rows, each sorted by size and name; a name has one size, and may be in several rows or in none."""
 
     def __init__(self) -> None:
         """Start empty."""
-        self._rows: dict[Kind, list[tuple[int, K]]] = {}
-        self._places: dict[K, tuple[Kind, int]] = {}
+        self._rows: dict[R, list[tuple[int, K]]] = {}
+        self._places: dict[K, tuple[int, set[R]]] = {}
 
     def __contains__(self, name: object) -> bool:
         """Say whether a name is there."""
@@ -34,36 +30,65 @@ class Shelf(Generic[K]):
         """Give every name."""
         return iter(tuple(self._places))
 
-    def put(self, name: K, kind: Kind, size: int) -> None:
+    def put(self, name: K, rows: Iterable[R], size: int) -> None:
         """Put a name where it belongs now."""
         self.remove(name)
-        self._places[name] = kind, size
-        insort(self._rows.setdefault(kind, []), (size, name))
+        self._places[name] = size, set()
+        for row in rows:
+            self.add(row, name)
+
+    def add(self, row: R, name: K) -> None:
+        """Put a name that is there into one more row."""
+        size, rows = self._places[name]
+        if row not in rows:
+            rows.add(row)
+            insort(self._rows.setdefault(row, []), (size, name))
 
     def remove(self, name: K) -> None:
         """Take a name away, if it is there."""
-        kind, size = self._places.pop(name, (None, 0))
-        if kind is None:
-            return
-        row = self._rows[kind]
-        del row[bisect_left(row, (size, name))]
-        if not row:
-            del self._rows[kind]
+        size, rows = self._places.pop(name, (0, set[R]()))
+        for row in rows:
+            entries = self._rows[row]
+            del entries[bisect_left(entries, (size, name))]
+            if not entries:
+                del self._rows[row]
 
-    def at_least(self, kind: Kind, size: int) -> Iterator[K]:
-        """Give the names of a kind that have at least this size, the smallest first."""
-        row = self._rows.get(kind, [])
-        start = bisect_left(row, size, key=_size)
-        return (row[index][1] for index in range(start, len(row)))
+    def clear(self, row: R) -> None:
+        """Take a row away; its names stay where else they are."""
+        for _, name in self._rows.pop(row, ()):
+            self._places[name][1].discard(row)
 
-    def at_most(self, kind: Kind, size: int) -> Iterator[K]:
-        """Give the names of a kind that have at most this size, the largest first; of equal ones in their order."""
-        row = self._rows.get(kind, [])
-        end = bisect_right(row, size, key=_size)
-        while end > 0:
-            start = bisect_left(row, row[end - 1][0], hi=end, key=_size)
-            yield from (row[index][1] for index in range(start, end))
-            end = start
+    def size(self, name: K) -> int:
+        """Give the size of a name that is there."""
+        return self._places[name][0]
+
+    def rows(self) -> Collection[R]:
+        """Give every row that holds a name."""
+        return self._rows.keys()
+
+    def rows_of(self, name: K) -> Collection[R]:
+        """Give the rows that a name is in."""
+        return self._places[name][1]
+
+    def names(self, row: R) -> list[K]:
+        """Give the names of a row, the smallest first."""
+        return [name for _, name in self._rows.get(row, ())]
+
+    def count(self, row: R) -> int:
+        """Give how many names a row has."""
+        return len(self._rows.get(row, ()))
+
+    def at_least(self, row: R, size: int) -> K | None:
+        """Give the smallest of a row that has at least this size; of equal ones the first."""
+        entries = self._rows.get(row, [])
+        index = bisect_left(entries, size, key=_size)
+        return entries[index][1] if index < len(entries) else None
+
+    def at_most(self, row: R, size: int) -> K | None:
+        """Give the largest of a row that has at most this size; of equal ones the first."""
+        entries = self._rows.get(row, [])
+        end = bisect_right(entries, size, key=_size)
+        return entries[bisect_left(entries, entries[end - 1][0], hi=end, key=_size)][1] if end else None
 
 
 class Links(Generic[A, B]):
