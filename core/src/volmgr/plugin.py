@@ -31,7 +31,7 @@ from volmgr.host.filesystems import DEFAULT_TYPE, DeviceMount
 from volmgr.host.interface import CommandResult, FileInfo, FileSystem, Host, Identity, MountEntry, Unpacked, Unpacking
 from volmgr.model.downward import DownwardFile, allocatable, downward_files
 from volmgr.model.meta import ObjectMeta, ObjectRef
-from volmgr.model.names import is_qualified
+from volmgr.model.names import is_qualified, path_problem
 from volmgr.model.objects import (
     ClusterTrustBundle,
     ConfigMap,
@@ -199,6 +199,7 @@ __all__ = [
     "matches_labels",
     "mode_of",
     "needed_object",
+    "path_problem",
     "taken_back",
     "watch_directories",
 ]

@@ -53,6 +53,15 @@ def is_file_name(name: str) -> bool:
     return name not in {"", ".", ".."} and not {"/", "\0"} & set(name)
 
 
+def path_problem(path: str) -> str:
+    """Say what keeps `path` from naming a place on the node, such as `must be absolute`; empty when nothing does."""
+    if not path.startswith("/"):
+        return "must be absolute"
+    if ".." in path.split("/"):
+        return "must not contain '..'"
+    return "must not contain a NUL" if "\0" in path else ""
+
+
 def is_qualified(name: str) -> bool:
     """Say whether `name` is a qualified name such as `kubernetes.io/nfs`."""
     return _QUALIFIED.fullmatch(name) is not None

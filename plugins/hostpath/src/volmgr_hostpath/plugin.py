@@ -23,6 +23,7 @@ from volmgr.plugin import (
     Unmounted,
     VolumePlugin,
     VolumeSpec,
+    path_problem,
 )
 
 
@@ -97,13 +98,7 @@ class HostPath(VolumePlugin[HostPathSource]):
 
 def checked_path(path: str) -> Path:
     """Give the path, or raise SpecError for one that no container may be given."""
-    problem = ""
-    if not path.startswith("/"):
-        problem = "must be absolute"
-    elif ".." in path.split("/"):
-        problem = "must not contain '..'"
-    elif "\0" in path:
-        problem = "must not contain a NUL"
+    problem = path_problem(path)
     if problem:
         message = f"invalid HostPath {path!r}: path {problem}"
         raise SpecError(message)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from volmgr.plugin import SpecError
+from volmgr.plugin import SpecError, path_problem
 
 _FORMS = "write oci:DIR[:TAG], oci-archive:FILE[:TAG], or a name such as registry.example/app:1"
 _HOST = r"(?:(?P<host>[A-Za-z0-9.-]+(?::[0-9]{1,5})?|\[[0-9a-fA-F:.]+\](?::[0-9]{1,5})?)/)?"
@@ -83,6 +83,6 @@ def pull_policy(reference: str, written: str) -> str:
 
 
 def _local(reference: str, path: str) -> Path:
-    if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
+    if path_problem(path):
         raise SpecError(f"image reference {reference[:200]!r} must name an absolute path without ..; {_FORMS}")
     return Path(path)

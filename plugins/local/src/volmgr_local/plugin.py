@@ -45,6 +45,7 @@ from volmgr.plugin import (
     VolumePlugin,
     VolumeSpec,
     Where,
+    path_problem,
     taken_back,
 )
 
@@ -138,13 +139,8 @@ class Local(
 
 def checked_path(spec: VolumeSpec[LocalSource]) -> Path:
     """Give the path of a volume, or raise SpecError for one that must not be used."""
-    path, problem = spec.source.path, ""
-    if not path.startswith("/"):
-        problem = "must be absolute"
-    elif ".." in path.split("/"):
-        problem = "must not contain '..'"
-    elif "\0" in path:
-        problem = "must not contain a NUL"
+    path = spec.source.path
+    problem = path_problem(path)
     if problem:
         message = f"invalid local.path {path!r} of PersistentVolume {spec.name}: it {problem}"
         raise SpecError(message)
