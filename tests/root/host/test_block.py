@@ -40,6 +40,22 @@ def test_a_file_has_one_loop_device_however_often_it_is_asked_for(block: LocalBl
     assert block.find_loops(image) == ()
 
 
+def test_a_loop_device_that_is_detached_under_somebody_s_eyes_is_not_used_again(
+    block: LocalBlockDevices, image: Path
+) -> None:
+    leaving = block.attach_loop(image)
+    looking = os.open(leaving, os.O_RDONLY)
+    try:
+        block.detach_loop(leaving)
+        assert block.find_loops(image) == ()
+        device = block.attach_loop(image)
+    finally:
+        os.close(looking)
+    assert device != leaving
+    assert block.size(device) == 4 * MIB
+    assert block.find_loops(image) == (device,)
+
+
 def test_a_loop_device_is_found_by_way_of_a_linked_root(block: LocalBlockDevices, image: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(image.parent)

@@ -28,6 +28,7 @@ _LOOP_CTL_GET_FREE = 0x4C82
 _BLKGETSIZE64 = 0x80081272
 _BLKGETDISKSEQ = 0x80081280  # since Linux 5.15
 _LO_FLAGS_READ_ONLY = 1
+_LO_FLAGS_AUTOCLEAR = 4
 # loop_info64: device, inode, rdevice, offset, sizelimit, number, encrypt type and key size, flags, names, key, init
 _INFO = struct.Struct("=5Q4I64s64s32s2Q")
 _CONFIGURE_HEAD = struct.Struct("=II")  # descriptor, block size (0: the default)
@@ -94,17 +95,7 @@ class LocalBlockDevices:
 
     def is_free(self, device: Path) -> bool:
         """Say whether nobody (a mount, device mapper, another O_EXCL) uses the device."""
-        try:
-            if not stat.S_ISBLK(os.stat(device).st_mode):
-                return True
-            os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
-            return True
-        except OSError as error:
-            if error.errno == errno.EBUSY:
-                return False
-            if error.errno in {errno.ENOENT, errno.ENXIO, errno.ENODEV, errno.ENOMEDIUM}:
-                return True
-            raise syscalls.failed(f"open {device} exclusively", error) from error
+        return _is_free(device)
 
     def refresh_size(self, device: Path) -> None:
         """Let a loop device see that its backing file grew."""
@@ -139,6 +130,20 @@ class LocalBlockDevices:
         return f"{os.major(number)}:{os.minor(number)}#{int.from_bytes(answer, sys.byteorder)}"
 
 
+def _is_free(device: Path) -> bool:
+    try:
+        if not stat.S_ISBLK(os.stat(device).st_mode):
+            return True
+        os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+        return True
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            return False
+        if error.errno in {errno.ENOENT, errno.ENXIO, errno.ENODEV, errno.ENOMEDIUM}:
+            return True
+        raise syscalls.failed(f"open {device} exclusively", error) from error
+
+
 def _loops_of(backing: Path) -> tuple[_Loop, ...]:
     try:
         wanted = os.stat(backing)
@@ -163,6 +168,8 @@ def _loops() -> Iterator[_Loop]:
             finally:
                 os.close(descriptor)
             device, inode, rdevice, _, _, _, _, _, flags, *_ = _INFO.unpack(answer)
+            if flags & _LO_FLAGS_AUTOCLEAR and _is_free(path):
+                continue  # detached while somebody looked at it, as we do here: it goes when the last has looked
             yield _Loop(path, device, inode, rdevice, bool(flags & _LO_FLAGS_READ_ONLY))
 
 

@@ -85,7 +85,7 @@ class LocalFiles:
             try:
                 descriptor = os.open(path.name, flags, mode, dir_fd=directory)
             except FileExistsError:
-                self._check_kind(path, directory, stat.S_IFREG)
+                self._check_entry(path, directory, stat.S_IFREG, f"make the file {path}")
                 return False
             except OSError as error:
                 raise syscalls.failed(f"make the file {path}", error) from error
@@ -138,7 +138,7 @@ class LocalFiles:
                 os.symlink(target, path.name, dir_fd=directory)
                 return
             except FileExistsError:
-                self._check_kind(path, directory, stat.S_IFLNK)
+                self._check_entry(path, directory, stat.S_IFLNK, attempt)
             except OSError as error:
                 raise syscalls.failed(attempt, error) from error
             temporary = f".{path.name[:200]}.{os.getpid()}.{next(self._numbers)}.tmp"
@@ -315,6 +315,13 @@ class LocalFiles:
             return False
         finally:
             os.close(directory)
+
+    def _check_entry(self, path: Path, directory: int, wanted: int, attempt: str) -> None:
+        """Do as _check_kind; what was there may be gone by now: others rename and remove, too."""
+        try:
+            self._check_kind(path, directory, wanted)
+        except OSError as error:
+            raise syscalls.failed(attempt, error) from error
 
     def _check_kind(self, path: Path, directory: int, wanted: int) -> None:
         """Refuse what is there but of another kind; a link to the right kind will do where links are followed."""
