@@ -6,6 +6,7 @@ as its client would do it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator
@@ -39,6 +40,7 @@ _STAMP = re.compile(r"\.\.\d{4}(_\d\d){5}\.\d+")
 KEPT = b"what a user wrote"
 
 
+@functools.cache  # a type remembers nothing, and to register it takes longer than many an act
 def _plugins() -> Plugins:
     return plugins_of(EmptyDir(), HostPath(), LoopDisk(), SecretVolume(), ConfigMapVolume())
 
@@ -144,17 +146,18 @@ class Story:
 def _with_everything(stage: Stage) -> None:
     """Mount a Pod with three volumes, full of files and of other people's mounts."""
     stage.apply("web", DISK, MEMORY, stage.host_path("DirectoryOrCreate"))
-    _fill(stage, "disk", "memory")
+    _fill(stage, "disk", "memory", files=2)  # what many files do is told of each volume alone
 
 
-def _fill(stage: Stage, *volumes: str) -> None:
+def _fill(stage: Stage, *volumes: str, files: int = 70) -> None:
+    """Fill volumes, by default with more files than are deleted at once."""
     precious = stage.site.top / "precious"
     stage.site.mkdir(precious)
     stage.site.put(precious / "data", KEPT)
     stage.written.append(precious / "data")
     for volume in volumes:
         path = stage.volume("web", volume)
-        for number in range(70):  # more than are deleted at once
+        for number in range(files):
             stage.site.put(path / f"file-{number}", b"x")
         stage.site.mkdir(path / "foreign")
         stage.site.bind(precious, path / "foreign")
