@@ -139,17 +139,7 @@ class Daemon:
         os.umask(0o022)  # modes of what is made are exact, whoever starts the daemon
         inherited = reload.inherited()
         self.config = _config(arguments)
-        root_dir: Path = arguments.root_dir
-        try:
-            root_dir.mkdir(mode=0o750, parents=True, exist_ok=True)
-        except FileExistsError:
-            message = f"the root directory {root_dir} is no directory; move it away, or name another with --root-dir"
-            raise OperationError(message) from None
-        try:
-            os.path.realpath(root_dir).encode()
-        except UnicodeEncodeError:
-            raise OperationError(f"the root directory {os.fsencode(root_dir)!r} is no UTF-8; rename it") from None
-        self.host = local_host(root_dir)
+        self.host = local_host(_root_directory(arguments.root_dir))
         self.lock = inherited.lock if inherited else root.lock(self.host)
         self.listener = socket.socket(fileno=inherited.socket) if inherited else listen(arguments.socket)
         self.listener.settimeout(0)
@@ -167,23 +157,10 @@ class Daemon:
             admission=Admission(self.config),
         )
         self.reconciler = Reconciler(self.world, self.host, self.config, self._outside())
-        self.registry = Registry(
-            self.host.files,
-            self.host.paths,
-            self.reconciler.post,
-            node_name=self.config.node_name,
-            binds_claims=self.config.bind_claims,
-        )
+        self.registry = self._registry()
         self.holds = Holds(self.host)
         self.directory = self._directory(arguments)
-        self.service = Service(
-            reconciler=self.reconciler,
-            registry=self.registry,
-            holds=self.holds,
-            host=self.host,
-            directory=self.directory,
-            reload=self._reload,
-        )
+        self.service = self._service()
         self.server = ApiServer(self.service, self.listener, frozenset({os.geteuid()}))
         self.mounts = MountWatch()
         self.services = self.world.plugins.services(self._drivers, self._offers, self.host)
@@ -196,6 +173,25 @@ class Daemon:
     def _issuer(self) -> LocalTokens | None:
         settings, host = self.config.token_issuer, self.host
         return LocalTokens(settings, host.files, host.paths, node_name=self.config.node_name) if settings else None
+
+    def _registry(self) -> Registry:
+        return Registry(
+            self.host.files,
+            self.host.paths,
+            self.reconciler.post,
+            node_name=self.config.node_name,
+            binds_claims=self.config.bind_claims,
+        )
+
+    def _service(self) -> Service:
+        return Service(
+            reconciler=self.reconciler,
+            registry=self.registry,
+            holds=self.holds,
+            host=self.host,
+            directory=self.directory,
+            reload=self._reload,
+        )
 
     def _outside(self) -> Outside:
         return Outside(
@@ -375,6 +371,20 @@ class Daemon:
         self._stop_services()
         self.world.events.close()
         reload.execute(self.lock, self.listener.fileno())
+
+
+def _root_directory(path: Path) -> Path:
+    """Make the root directory if there is none; raises OperationError for what cannot be one."""
+    try:
+        path.mkdir(mode=0o750, parents=True, exist_ok=True)
+    except FileExistsError:
+        message = f"the root directory {path} is no directory; move it away, or name another with --root-dir"
+        raise OperationError(message) from None
+    try:
+        os.path.realpath(path).encode()
+    except UnicodeEncodeError:
+        raise OperationError(f"the root directory {os.fsencode(path)!r} is no UTF-8; rename it") from None
+    return path
 
 
 def _config(arguments: argparse.Namespace) -> Config:
