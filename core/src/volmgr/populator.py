@@ -153,30 +153,13 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
     objects: dict[ObjectRef, Object] = {ref_of(wish.pod): wish.pod}
     objects |= {item.ref: found for item in references if (found := lookup.get(item.ref)) is not None}
     facets: Facets = plugin.ask("facets", spec, objects)
-    shared = facets.attach or facets.device
     if spec.mode is VolumeMode.BLOCK and not facets.block:
         message = (
             f"MapVolume.FindMapperPluginBySpec failed for volume {volume.name}: {plugin.name} has no block volumes"
         )
         raise PluginError(message)
-    if shared:
-        name = shared_volume_name(plugin.name, plugin.ask("volume_name", spec))
-    else:
-        name = plugin.ask("unique_name", spec, wish.pod.uid)
     mounts_labels = facets.selinux and spec.mode is VolumeMode.FILESYSTEM
     labelling = lookup.labelling.wish(wish.pod, (volume.name,), spec.pv, supported=mounts_labels)
-    desired = DesiredVolume(
-        name=name,
-        plugin=plugin.name,
-        spec=spec,
-        facets=facets,
-        size=spec.pv.size if spec.pv and not spec.read_only else 0,
-        selinux_label=labelling.mount_label,
-        known_size=typed.known_size,
-        grows=typed.grows,
-        endpoint=plugin.ask("endpoint", spec),
-        exclusive=(*plugin.ask("exclusive", spec), *_alone(spec)),
-    )
     mount = DesiredMount(
         pod=wish.pod,
         labelling=labelling,
@@ -191,7 +174,27 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
         memory_limit=limits.memory_limit(wish.pod, lookup.node),
         keep_only=wish.keep_only,
     )
-    return desired, mount
+    return _desired_volume(typed, facets, mount), mount
+
+
+def _desired_volume(typed: _Typed, facets: Facets, mount: DesiredMount) -> DesiredVolume:
+    plugin, spec = typed.type, typed.spec
+    if facets.attach or facets.device:
+        name = shared_volume_name(plugin.name, plugin.ask("volume_name", spec))
+    else:
+        name = plugin.ask("unique_name", spec, mount.pod.uid)
+    return DesiredVolume(
+        name=name,
+        plugin=plugin.name,
+        spec=spec,
+        facets=facets,
+        size=spec.pv.size if spec.pv and not spec.read_only else 0,
+        selinux_label=mount.labelling.mount_label,
+        known_size=typed.known_size,
+        grows=typed.grows,
+        endpoint=plugin.ask("endpoint", spec),
+        exclusive=(*plugin.ask("exclusive", spec), *_alone(spec)),
+    )
 
 
 def _alone(spec: VolumeSpec[Any]) -> tuple[str, ...]:
