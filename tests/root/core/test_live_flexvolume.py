@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -70,8 +71,20 @@ class FlexNode(LiveNode):
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[FlexNode]:
-    with FlexNode(tmp_path) as node:
-        yield node
+    try:
+        with FlexNode(tmp_path) as node:
+            yield node
+    finally:
+        end_drivers(tmp_path / "flex")
+
+
+def end_drivers(flex: Path) -> None:
+    """End the drivers that outlived their daemon, each with its children: it leads a process group."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if len(words) > 1 and words[1].startswith(os.fsencode(flex)):  # after the shell
+                os.killpg(int(process.name), signal.SIGKILL)
 
 
 def test_a_pod_that_came_before_its_driver_is_told_where_it_is_looked_for_and_mounted_when_it_comes(
