@@ -25,9 +25,13 @@ from volmgr.sources import footing
 from volmgr.sources.deadlines import Deadlines
 from volmgr.sources.folder import Folder
 from volmgr.sources.registry import Registry
+from volmgr.sources.unchanged import Unchanged
 
 if TYPE_CHECKING:
     from volmgr.host.interface import Files, Host
+
+_EDITION = "without a daemon"
+"""No daemon has this one: every manifest is read."""
 
 _CHANGES = frozenset(
     {
@@ -113,6 +117,7 @@ def _read(manifests: Path, host: Host, registry: Registry, reconciler: Reconcile
         registry,
         reconciler.world.plugins,
         deadlines,
+        Unchanged(host.files, host.paths, "directory", _EDITION),
         removal_settle=0.0,
         relook=0.0,
         record_retry=0.0,

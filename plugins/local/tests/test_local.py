@@ -122,6 +122,9 @@ def test_a_directory_needs_no_expansion() -> None:
 @pytest.mark.parametrize("path", ["/srv/../data", "/srv/data/..", "srv/data", "", "/srv/\0"])
 def test_a_path_that_no_volume_may_have_is_refused_unseen(path: str) -> None:
     faulty = FaultHost(host_with_directory())
+    of = volume(path)
+    with pytest.raises(SpecError, match=r"invalid local\.path"):
+        of.plugin.check(of.spec, None)
     for attempt in (volume(path).mount_device, volume(path).mount):
         with pytest.raises(SpecError, match=r"invalid local\.path .* of PersistentVolume pv-1: it must"):
             attempt(faulty)
@@ -196,7 +199,7 @@ def test_a_device_without_a_medium_or_that_cannot_be_read_is_refused() -> None:
         volume(DISK).mount_device(host_with_disk(b""))
     host = host_with_disk()
     host.unreadable.add(DISK)
-    with pytest.raises(OperationError, match="cannot tell what is on /dev/sdb of .+, so it is not touched"):
+    with pytest.raises(OperationError, match=r"cannot tell what is on /dev/sdb of .+, so it is not touched"):
         volume(DISK).mount_device(host)
     assert host.machine.formatted(DISK) is None
 

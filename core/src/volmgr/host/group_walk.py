@@ -124,7 +124,7 @@ class GroupWalk:
         """Change the group by name, which is fast, and which all in this directory get; the mode by the handle."""
         old, kind = found.mode, found.mode & _KIND
         mode = old | self._bits | (_DIRECTORY_BITS if kind == stat.S_IFDIR else 0)
-        differs = found.gid != self._group
+        differs: bool = found.gid != self._group
         if differs:
             os.chown(name, -1, self._group, dir_fd=directory, follow_symlinks=False)
         if kind == stat.S_IFLNK or (mode == old and not (differs and mode & _SET_ID_BITS)):
