@@ -43,7 +43,7 @@ ZONES = st.sampled_from(["", "north", "south"])
 class Remembered(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.wishes = Wishes(kept=2)
+        self.wishes = Wishes(kept=0)
         self.node: Node | None = None
         self.free: dict[str, PersistentVolume] = {}
         self.waiting: dict[ObjectRef, tuple[PersistentVolumeClaim, str]] = {}
@@ -205,3 +205,17 @@ def test_each_volume_is_tested_once_for_each_wish_that_its_labels_lead_to(
         bench.offer(f"file-{part}", *files[part])
     assert sum(bench.state(f"c{index}")[0] == "Bound" for index in range(MANY)) == bound
     assert len(tested) <= most
+
+
+def test_a_wish_that_somebody_waits_with_is_kept_when_the_others_become_too_many() -> None:
+    wishes = Wishes(kept=0)
+    ref = ObjectRef("PersistentVolumeClaim", "default", "c0")
+    waiting = Wish.of(one(PersistentVolumeClaim, anything(0)), "")
+    assert not wishes.smallest(waiting, 1)
+    wishes.wait(ref, waiting, 1)
+    for index in range(3):
+        wishes.smallest(Wish.of(one(PersistentVolumeClaim, own(index)), ""), 1)
+    wishes.tidy()
+    wishes.offer(one(PersistentVolume, labelled(1)))
+    assert wishes.taker("v1") == ref
+    assert wishes.smallest(Wish.of(one(PersistentVolumeClaim, own(1)), ""), 1) == "v1", "learned anew"
