@@ -271,7 +271,7 @@ class Plugins:
 
     def finished(self, volume: str, operation: str, pod_uid: str, outcome: str, seconds: float) -> None:
         """Tell the observing packages of an operation that ended; a failing one is logged, never felt."""
-        if not self.modules:
+        if not self.registration.hook.volmgr_operation_finished.get_hookimpls():
             return
         try:
             self.registration.hook.volmgr_operation_finished(
@@ -280,10 +280,13 @@ class Plugins:
         except BaseException:  # foreign code, which may raise anything; the operation has ended as it has
             log.exception("a package failed in volmgr_operation_finished")
 
+    @property
+    def know_holders(self) -> bool:
+        """Say whether some package can be asked who runs a Pod's containers."""
+        return bool(self.registration.hook.volmgr_holds.get_hookimpls())
+
     def holders(self, pod_uid: str) -> str:
         """Ask the installed packages who still runs containers of a Pod; a failing one counts as a holder."""
-        if not self.modules:
-            return ""
         try:
             answers = self.registration.hook.volmgr_holds(pod_uid=pod_uid)
         except BaseException as error:  # foreign code, which may raise anything; nothing is torn down on a guess

@@ -239,7 +239,7 @@ class Tenancy:
     def _ask_holders(self, uid: str, entry: PodEntry) -> bool:
         """Ask the installed packages, before a teardown begins, who still runs the Pod; True until nobody does."""
         plugins = self._world.plugins
-        if entry.released or not plugins.modules or not self._world.actual.of_pod(uid):
+        if entry.released or not plugins.know_holders or not self._world.actual.of_pod(uid):
             return False
         self._desk.outside.submit(lambda: HoldersAsked(uid, plugins.holders(uid)))
         return True

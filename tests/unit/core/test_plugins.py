@@ -200,6 +200,17 @@ def test_a_package_that_fails_to_say_who_holds_a_pod_counts_as_a_holder(packages
     assert packages.load().holders("u1") == "unknown: a package failed to answer: socket"
 
 
+def test_holders_are_known_by_packages_that_say_so_and_not_by_every_module(packages: Site) -> None:
+    source = "from volmgr.plugin import hookimpl\n@hookimpl\ndef volmgr_{}: return {}"
+    packages.install("acme-types", source.format("volume_plugins()", "[]"))
+    plugins = packages.load()
+    assert plugins.modules
+    assert (plugins.know_holders, plugins.holders("u1")) == (False, "")
+    packages.install("acme-runtime", source.format("holds(pod_uid)", "'me'"))
+    plugins = packages.load()
+    assert (plugins.know_holders, plugins.holders("u1")) == (True, "me")
+
+
 def test_a_package_that_fails_to_hear_of_an_operation_is_not_felt(packages: Site) -> None:
     source = """
     from volmgr.plugin import hookimpl
