@@ -26,10 +26,11 @@ from volmgr.errors import (
     taken_back,
 )
 from volmgr.host.capacity import capacity
-from volmgr.host.empty_dirs import PodDirectory
+from volmgr.host.empty_dirs import PodDirectory, check_medium
 from volmgr.host.filesystems import DEFAULT_TYPE, DeviceMount
 from volmgr.host.interface import CommandResult, FileInfo, FileSystem, Host, Identity, MountEntry, Unpacked, Unpacking
-from volmgr.model.downward import DownwardFile, allocatable, downward_files
+from volmgr.model.downward import DownwardFile, allocatable, check_downward, downward_files
+from volmgr.model.file_paths import clean_path, clean_paths
 from volmgr.model.meta import ObjectMeta, ObjectRef
 from volmgr.model.names import is_qualified, path_problem
 from volmgr.model.objects import (
@@ -49,6 +50,7 @@ from volmgr.model.payload import (
     KeyToPath,
     Payload,
     PayloadFile,
+    check_items,
     files_of,
     keys_of,
     mode_of,
@@ -190,6 +192,11 @@ __all__ = [
     "Where",
     "allocatable",
     "capacity",
+    "check_downward",
+    "check_items",
+    "check_medium",
+    "clean_path",
+    "clean_paths",
     "context_option",
     "downward_files",
     "files_of",

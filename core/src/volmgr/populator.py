@@ -130,7 +130,7 @@ class _Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class _Typed:
+class TypedVolume:
     """A volume whose type is known."""
 
     type: VolumeType
@@ -145,9 +145,10 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
     if volume.type in claims.CLAIM_FIELDS:
         typed = _claimed(wish, lookup, resolution)
     else:
-        typed = _typed(lookup, volume.type, volume.source, Where.POD, name=volume.name)
+        typed = typed_volume(lookup.plugins, volume.type, volume.source, Where.POD, name=volume.name)
     plugin, spec = typed.type, typed.spec
     claims.check_mode(volume.name, spec.mode, mounted=wish.mounted, mapped=wish.mapped)
+    plugin.ask("check", spec, wish.pod)
     references = _concrete(plugin.ask("references", spec, wish.pod), lookup, resolution)
     resolution.references.update(reference.ref for reference in references)
     objects: dict[ObjectRef, Object] = {ref_of(wish.pod): wish.pod}
@@ -177,7 +178,7 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
     return _desired_volume(typed, facets, mount), mount
 
 
-def _desired_volume(typed: _Typed, facets: Facets, mount: DesiredMount) -> DesiredVolume:
+def _desired_volume(typed: TypedVolume, facets: Facets, mount: DesiredMount) -> DesiredVolume:
     plugin, spec = typed.type, typed.spec
     if facets.attach or facets.device:
         name = shared_volume_name(plugin.name, plugin.ask("volume_name", spec))
@@ -236,7 +237,7 @@ def _concrete(references: Iterable[Reference], lookup: Lookup, resolution: Resol
     return tuple(found)
 
 
-def _claimed(wish: _Wish, lookup: Lookup, resolution: Resolution) -> _Typed:
+def _claimed(wish: _Wish, lookup: Lookup, resolution: Resolution) -> TypedVolume:
     """Follow a claim to its volume's type."""
     ref = claims.claim_ref(wish.pod, wish.volume)
     resolution.references.add(ref)
@@ -246,40 +247,36 @@ def _claimed(wish: _Wish, lookup: Lookup, resolution: Resolution) -> _Typed:
     bound = claims.resolve(wish.pod, wish.volume, lookup)
     pv = bound.volume
     claims.check_node(pv, lookup.node)
-    typed = _typed(lookup, pv.type, pv.source, Where.PV, name=pv.metadata.name, pv=pv, read_only=bound.read_only)
+    typed = persistent_volume(lookup.plugins, pv, read_only=bound.read_only)
     known = bound.claim.status_capacity.get("storage")
     grows = claims.grows_here(bound.claim, pv.size)
     return replace(typed, known_size=known.to_int() if known else 0, grows=grows)
 
 
-def _typed(
-    lookup: Lookup,
-    field: str,
-    source: Mapping[str, object],
-    where: Where,
-    *,
-    name: str,
-    pv: PersistentVolume | None = None,
-    read_only: bool = False,
-) -> _Typed:
+def typed_volume(plugins: Plugins, field: str, source: Mapping[str, object], where: Where, *, name: str) -> TypedVolume:
+    """Find the type of a source, and read it; raises SpecError, and PluginError where no package serves it."""
     named = source.get("driver") if field in DRIVER_FIELDS else None
     driver = named if isinstance(named, str) else None
-    volume_type = lookup.plugins.find(field, driver, where)
-    spec = typed_spec(volume_type, field, driver, source, name=name)
-    if pv is not None:
-        options = claims.mount_options(pv)
-        if options and not volume_type.plugin.supports_mount_options:
-            message = f"PersistentVolume {name}: mount options are not supported for this volume type"
-            raise SpecError(message)
-        spec = replace(
-            spec,
-            pv=pv,
-            access_modes=pv.access_modes,
-            read_only=read_only,
-            mode=pv.volume_mode,
-            mount_options=options,
-        )
-    return _Typed(volume_type, spec, source)
+    volume_type = plugins.find(field, driver, where)
+    return TypedVolume(volume_type, typed_spec(volume_type, field, driver, source, name=name), source)
+
+
+def persistent_volume(plugins: Plugins, pv: PersistentVolume, *, read_only: bool = False) -> TypedVolume:
+    """Find the type of a PersistentVolume, as a claim has it; raises as `typed_volume` does."""
+    typed = typed_volume(plugins, pv.type, pv.source, Where.PV, name=pv.metadata.name)
+    options = claims.mount_options(pv)
+    if options and not typed.type.plugin.supports_mount_options:
+        message = f"PersistentVolume {pv.metadata.name}: mount options are not supported for this volume type"
+        raise SpecError(message)
+    spec = replace(
+        typed.spec,
+        pv=pv,
+        access_modes=pv.access_modes,
+        read_only=read_only,
+        mode=pv.volume_mode,
+        mount_options=options,
+    )
+    return replace(typed, spec=spec)
 
 
 def typed_spec(

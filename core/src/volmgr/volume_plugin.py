@@ -114,6 +114,13 @@ class VolumePlugin(Generic[S]):
             expand=isinstance(self, Expandable),
         )
 
+    def check(self, spec: VolumeSpec[S], pod: Pod | None) -> None:
+        """Raise SpecError, naming the field, for what no mount could take, on whatever node; pure.
+
+        Asked by `volmgr check`, for a PersistentVolume without a Pod, and before anything is done for a volume.
+        """
+        del spec, pod
+
     def references(self, spec: VolumeSpec[S], pod: Pod) -> tuple[Reference, ...]:
         """Name the objects that this volume needs; the core hands them over in each request; pure."""
         del spec, pod

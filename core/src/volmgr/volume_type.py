@@ -56,6 +56,7 @@ ANSWERS: Mapping[str, tuple[type, ...]] = {
     "volume_name": (str,),
     "unique_name": (str,),
     "facets": (Facets,),
+    "check": (type(None),),
     "references": (tuple,),
     "refresh_at": (int, float, type(None)),
     "endpoint": (str,),
@@ -73,11 +74,15 @@ HOOKS = {f"volmgr_{name}": name for name in OPERATIONS}
 class HookManager(pluggy.PluginManager):
     """A PluginManager to which the operations of a VolumePlugin object are hook implementations as they are."""
 
+    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:  # noqa: ANN401 - pluggy's own signature
+        """Look for the marker at our own hooks alone: pluggy takes long over what every class has, for each type."""
+        return super().parse_hookspec_opts(module_or_class, name) if name.startswith("volmgr_") else None
+
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:  # noqa: ANN401 - pluggy's own signature
         """Take `mount` of a volume plugin as the implementation of `volmgr_mount`; else look for the marker."""
         given: Any = plugin
         if not isinstance(plugin, VolumePlugin):
-            return super().parse_hookimpl_opts(given, name)
+            return None if name.startswith("__") else super().parse_hookimpl_opts(given, name)
         if name not in OPERATIONS or not callable(getattr(given, name, None)):
             return None
         return {

@@ -72,7 +72,26 @@ def test_a_missing_config_map_is_waited_for_unless_it_is_optional() -> None:
 def test_a_source_without_a_name_says_what_to_write() -> None:
     of = Volume(ConfigMapVolume(), ConfigMapSource())
     with pytest.raises(SpecError, match=r"configMap\.name is missing; name the ConfigMap"):
-        of.plugin.references(of.spec, of.pod)
+        of.plugin.check(of.spec, of.pod)
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        (ConfigMapSource(name="a", default_mode=999), "defaultMode: 999 is no file mode"),
+        (ConfigMapSource(name="a", items=(KeyToPath(key="k", path="p", mode=-1),)), r"items\[k\].mode: -1 is no"),
+        (ConfigMapSource(name="a", items=(KeyToPath(key="k", path="../p"),)), r"it must not have \.\. in it"),
+        (ConfigMapSource(name="a", items=(KeyToPath(key="k", path=""),)), "it is empty"),
+        (
+            ConfigMapSource(name="a", items=(KeyToPath(key="k", path="p"), KeyToPath(key="l", path="p/q"))),
+            "'p' is a file, and 'p/q' lies below it",
+        ),
+    ],
+)
+def test_what_no_object_can_mend_is_refused_without_one(source: ConfigMapSource, problem: str) -> None:
+    of = Volume(ConfigMapVolume(), source)
+    with pytest.raises(SpecError, match=problem):
+        of.plugin.check(of.spec, of.pod)
 
 
 def test_the_volume_is_known_by_both_names_but_is_the_pod_s_own() -> None:

@@ -273,6 +273,16 @@ def test_a_medium_that_cannot_be_had_is_the_authors_to_correct(medium: str, of: 
         volume(medium, of=of).mount(host)
     assert str(caught.value).startswith(message)
     assert host.tree() == before
+    wanted = volume(medium, of=of)
+    with pytest.raises(SpecError) as caught:
+        wanted.plugin.check(wanted.spec, of)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_limit_below_nothing_is_refused() -> None:
+    wanted = Volume(EmptyDir(), EmptyDirSource(size_limit=Quantity.parse("-1Gi")))
+    with pytest.raises(SpecError, match="sizeLimit -1Gi is negative; write how much it may hold"):
+        wanted.plugin.check(wanted.spec, wanted.pod)
 
 
 def test_mounted_huge_pages_of_the_same_size_stay() -> None:

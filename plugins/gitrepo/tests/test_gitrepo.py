@@ -100,9 +100,12 @@ def test_what_git_could_misunderstand_is_refused_unseen(
 ) -> None:
     before = host.tree()
     host.programs.clear()
+    of = volume(repository, revision, directory)
     with pytest.raises(SpecError, match=problem):
-        volume(repository, revision, directory).mount(host)
+        of.mount(host)
     assert host.tree() == before
+    with pytest.raises(SpecError, match=problem):
+        of.plugin.check(of.spec, of.pod)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +174,7 @@ def test_repositories_of_the_node_are_another_pod_s_and_refused_but_below_named_
     host: FakeHost, repository: str
 ) -> None:
     host.link("/srv/git/link", "/var/lib/volmgr/pods")
-    with pytest.raises(SpecError, match=r"not allowed here|is a symbolic link"):
+    with pytest.raises(SpecError, match=r"not allowed here|is a symbolic link|an absolute path without"):
         volume(repository).mount(host)
 
 

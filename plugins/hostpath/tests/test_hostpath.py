@@ -81,7 +81,10 @@ def test_what_is_not_there_yet_is_waited_for(of_type: str, dangling: bool) -> No
         host.link(PLACE, "/srv/missing")
     with pytest.raises(TransientError) as caught:
         volume(of_type=of_type).mount(host)
-    assert str(caught.value) == f"hostPath type check failed: {PLACE} is not {WORDS[of_type]}, it does not exist"
+    problem, _, remedy = str(caught.value).partition("; ")
+    assert problem == f"hostPath type check failed: {PLACE} is not {WORDS[of_type]}, it does not exist"
+    makes = f", or write type: {of_type}OrCreate" if of_type in {"Directory", "File"} else ""
+    assert remedy == f"make it{makes}: it is looked for again and again"
     assert caught.value.waits_for == str(PLACE)
 
 
@@ -173,6 +176,9 @@ def test_a_path_that_no_container_may_have_is_refused_unseen(path: str, problem:
         volume(path, "DirectoryOrCreate").mount(faulty)
     assert str(caught.value) == f"invalid HostPath {path!r}: path {problem}"
     assert faulty.trace == []
+    of = volume(path)
+    with pytest.raises(SpecError, match="invalid HostPath"):
+        of.plugin.check(of.spec, None)
 
 
 @pytest.mark.parametrize("path", ["/a/b..c", "/a/...", "/a/..b", "/a//b/", "/a b\n~"])
@@ -183,6 +189,9 @@ def test_dots_within_a_name_and_other_odd_names_are_fine(path: str) -> None:
 def test_an_unknown_type_names_those_that_exist() -> None:
     with pytest.raises(SpecError, match="Folder is an invalid volume type; write one of DirectoryOrCreate"):
         volume(of_type="Folder").mount(FakeHost())
+    of = volume(of_type="Folder")
+    with pytest.raises(SpecError, match="Folder is an invalid volume type"):
+        of.plugin.check(of.spec, of.pod)
 
 
 @pytest.mark.parametrize("change", ["disk_full", "read_only"])

@@ -86,6 +86,16 @@ def test_a_policy_that_is_none_is_an_error_of_its_author() -> None:
         volume("app", "Sometimes").mount(FakeHost())
 
 
+@pytest.mark.parametrize(
+    ("reference", "policy"),
+    [("", ""), ("App!", "Never"), ("oci:srv/a", "Always"), ("oci:/a/../b", ""), ("a", "always")],
+)
+def test_what_no_node_could_pull_is_refused_unseen(reference: str, policy: str) -> None:
+    of = volume(reference, policy)
+    with pytest.raises(SpecError):
+        of.plugin.check(of.spec, of.pod)
+
+
 # What a Pod gets
 
 

@@ -161,6 +161,13 @@ def test_what_is_optional_may_be_absent_object_and_key() -> None:
         (Source(secret=ObjectProjection()), r"secret\.name is missing"),
         (Source(config_map=ObjectProjection()), r"configMap\.name is missing"),
         (Source(pod_certificate={"signerName": "x"}), r"podCertificate needs an API server .* kube mode"),
+        (Source(service_account_token=TokenProjection(path="../t")), r"invalid path '\.\./t'"),
+        (Source(cluster_trust_bundle=BundleProjection(path="a/../x", name="a")), r"invalid path 'a/\.\./x'"),
+        (
+            Source(secret=ObjectProjection(name="a", items=(KeyToPath(key="k", path="p", mode=512),))),
+            r"items\[k\]\.mode: 512 is no file mode",
+        ),
+        (Source(downward_api=DownwardProjection(items=(DownwardFile(path="d"),))), r"d: exactly one of fieldRef"),
         (Source(cluster_trust_bundle=BundleProjection(path="x")), r"clusterTrustBundle needs exactly one of name"),
         (
             Source(cluster_trust_bundle=BundleProjection(path="x", name="a", signer_name="b")),
@@ -170,8 +177,8 @@ def test_what_is_optional_may_be_absent_object_and_key() -> None:
 )
 def test_a_source_that_says_too_little_or_too_much_is_the_author_s_to_mend(given: Source, problem: str) -> None:
     wanted = volume(secret(), given, objects=(SECRET,))
-    with pytest.raises(SpecError, match=rf"volume data: sources\[1\]: {problem}"):
-        wanted.plugin.references(wanted.spec, wanted.pod)
+    with pytest.raises(SpecError, match=rf"sources\[1\]: {problem}"):
+        wanted.plugin.check(wanted.spec, wanted.pod)
 
 
 # --- tokens ---

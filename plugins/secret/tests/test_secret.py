@@ -112,7 +112,21 @@ def test_a_missing_key_leaves_no_directory_the_first_time_and_the_old_files_late
 def test_a_source_without_a_name_says_what_to_write() -> None:
     of = Volume(SecretVolume(), SecretSource())
     with pytest.raises(SpecError, match="secretName is missing; name the Secret"):
-        of.plugin.references(of.spec, of.pod)
+        of.plugin.check(of.spec, of.pod)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SecretSource(secret_name=NAME, default_mode=0o1000),
+        SecretSource(secret_name=NAME, items=(KeyToPath(key="k", path="p", mode=0o1777),)),
+        SecretSource(secret_name=NAME, items=(KeyToPath(key="k", path="/p"),)),
+    ],
+)
+def test_what_no_secret_can_mend_is_refused_without_one(source: SecretSource) -> None:
+    of = Volume(SecretVolume(), source)
+    with pytest.raises(SpecError):
+        of.plugin.check(of.spec, of.pod)
 
 
 def test_the_volume_is_known_by_the_secret_s_name_but_is_the_pod_s_own() -> None:

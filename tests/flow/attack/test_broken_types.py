@@ -62,6 +62,11 @@ class Broken(VolumePlugin[Source]):
         references: tuple[Reference, ...] = self._reach("references", spec, ())
         return references
 
+    def check(self, spec: VolumeSpec[Source], pod: Pod | None) -> None:
+        del pod
+        answer: None = self._reach("check", spec, None)
+        return answer
+
     def exclusive(self, spec: VolumeSpec[Source]) -> tuple[str, ...]:
         exclusive: tuple[str, ...] = self._reach("exclusive", spec, ())
         return exclusive
@@ -106,7 +111,7 @@ def name_of_another() -> str:
 
 
 @pytest.mark.parametrize("bug", [end, interrupt, worst, deep, lists, name_of_another])
-@pytest.mark.parametrize("at", ["unique_name", "facets", "references", "exclusive", "refresh_at", "mount"])
+@pytest.mark.parametrize("at", ["unique_name", "facets", "check", "references", "exclusive", "refresh_at", "mount"])
 def test_a_bug_of_a_type_concerns_only_its_own_volumes(bug: Callable[[], object], at: str) -> None:
     class Bad(Broken):
         """Has one bug."""

@@ -96,6 +96,7 @@ def _checked(file: str, parsed: Parsed, plugins: Plugins) -> Checked:
                 for error in parsed.errors
             ),
             *_twice(parsed),
+            *_refused(parsed, plugins),
         ),
         notes=(*parsed.notes, *_unserved(parsed, plugins), *_unused(parsed)),
     )
@@ -124,6 +125,17 @@ def _twice(parsed: Parsed) -> list[Problem]:
         if uid:
             uids.setdefault(uid, item.document)
     return problems
+
+
+def _refused(parsed: Parsed, plugins: Plugins) -> list[Problem]:
+    """Find values that no mount could take."""
+    from volmgr.cli.refusals import refusals
+
+    return [
+        Problem(document=item.document, field=refusal.field, problem=refusal.problem, remedy="")
+        for item in parsed.items
+        for refusal in refusals(item.value, plugins)
+    ]
 
 
 def _unserved(parsed: Parsed, plugins: Plugins) -> list[str]:

@@ -7,7 +7,6 @@ holds the files, the link `..data` names it, and for each first path element the
 from __future__ import annotations
 
 import logging
-import posixpath
 import re
 import secrets
 from collections.abc import Callable, Mapping
@@ -15,7 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volmgr.errors import OperationError, SpecError, TransientError
+from volmgr.errors import OperationError, TransientError
+from volmgr.model.file_paths import clean_path, clean_paths
 from volmgr.model.payload import Payload, PayloadFile
 
 if TYPE_CHECKING:
@@ -26,10 +26,6 @@ log = logging.getLogger("volmgr.atomic")
 DATA = "..data"
 _DATA_TMP = "..data_tmp"
 _STAMP = re.compile(r"\.\.\d{4}(_\d\d){5}\.\d+", re.ASCII)
-_MOST_PATH = 4096
-_MOST_ELEMENT = 255
-_DEEPEST = 100
-"""Elements of a path; each level takes a descriptor while a tree is written, and 4096 bytes have room for 2048."""
 
 Listing = Mapping[str, str | None]
 
@@ -53,7 +49,7 @@ class AtomicWriter:
 
         Raises SpecError for a path that may not be, OperationError when it cannot be read.
         """
-        stamp, clean = self._files.read_link(directory / DATA), _clean(path)
+        stamp, clean = self._files.read_link(directory / DATA), clean_path(path)
         return self._files.read(directory / stamp / clean) if stamp is not None and _is_stamp(stamp) else None
 
     def write(
@@ -135,43 +131,8 @@ class AtomicWriter:
 
 def checked(payload: Payload) -> dict[str, PayloadFile]:
     """Give a payload by clean paths; raises SpecError for one that leaves the volume or is none."""
-    clean: dict[str, PayloadFile] = {}
-    for path, file in payload.items():
-        name = _clean(path)
-        if name in clean:
-            raise SpecError(f"two files of one volume have the path {name!r}; give each a path of its own")
-        clean[name] = file
-    for path in clean:
-        for above in Path(path).parents:
-            if str(above) in clean:
-                raise SpecError(f"{str(above)!r} is a file, and {path!r} lies below it; rename one of them")
-    return clean
-
-
-def _clean(path: str) -> str:
-    problem = ""
-    if not path:
-        problem = "it is empty"
-    elif path.startswith("/"):
-        problem = "it must be relative"
-    elif len(path.encode()) > _MOST_PATH:
-        problem = f"it is longer than {_MOST_PATH} bytes"
-    elif "\0" in path:
-        problem = "it has a NUL in it"
-    elif ".." in path.split("/"):
-        problem = "it must not have .. in it"
-    clean = posixpath.normpath(path) if not problem else path
-    if not problem and clean == ".":
-        problem = "it names the volume itself"
-    elif not problem and any(len(part.encode()) > _MOST_ELEMENT for part in clean.split("/")):
-        problem = f"an element of it is longer than {_MOST_ELEMENT} bytes"
-    elif not problem and clean.count("/") >= _DEEPEST:
-        problem = f"it is deeper than {_DEEPEST} levels"
-    elif not problem and clean.startswith(".."):
-        problem = "it must not begin with .., which the volume uses itself"
-    if problem:
-        raise SpecError(f"invalid path {path[:80]!r}: {problem}")
-    return clean
+    paths = clean_paths(payload)
+    return {paths[path]: file for path, file in payload.items()}
 
 
 def _refuse_obstacles(directory: Path, tops: set[str], listing: Listing) -> None:

@@ -189,6 +189,7 @@ class EmptyDirs:
 def file_system(wanted: PodDirectory, host: Host) -> FileSystemOptions | None:
     """Say what to mount for the medium; None for the disk. Raises SpecError."""
     medium = wanted.medium
+    check_medium(medium, wanted.pod)
     if medium == DISK:
         return None
     if medium == MEMORY:
@@ -198,10 +199,17 @@ def file_system(wanted: PodDirectory, host: Host) -> FileSystemOptions | None:
         if host.kernel.tmpfs_noswap and not host.kernel.user_namespace:  # the kernel refuses it in a user namespace
             options.append("noswap")
         return FileSystemOptions("tmpfs", "tmpfs", tuple(options))
+    size = huge_page_size(medium, wanted.pod)
+    return FileSystemOptions("hugetlbfs", "nodev", (*wanted.options, f"{_PAGE_SIZE}{_binary(size)}"))
+
+
+def check_medium(medium: str, pod: Pod | None) -> None:
+    """Raise SpecError for a medium that there is not, or that a Pod does not ask its huge pages for; pure."""
     if medium == HUGE_PAGES or medium.startswith(_HUGE_MEDIUM):
-        size = huge_page_size(medium, wanted.pod)
-        return FileSystemOptions("hugetlbfs", "nodev", (*wanted.options, f"{_PAGE_SIZE}{_binary(size)}"))
-    raise SpecError(f'unknown storage medium "{medium}"; write Memory, HugePages, HugePages-<size> or nothing')
+        if pod is not None:
+            huge_page_size(medium, pod)
+    elif medium not in {DISK, MEMORY}:
+        raise SpecError(f'unknown storage medium "{medium}"; write Memory, HugePages, HugePages-<size> or nothing')
 
 
 def memory_size(wanted: PodDirectory, machine: int) -> int:

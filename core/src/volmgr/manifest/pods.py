@@ -60,7 +60,7 @@ def _container_problems(pod: Pod, volumes: tuple[PodVolume, ...] | None) -> Iter
         yield Problem("spec.containers", "is missing", "a Pod has at least one container")
     names = None if volumes is None else {volume.name for volume in volumes}
     seen: dict[str, str] = {}
-    for path, container in _containers(pod):
+    for path, container in placed_containers(pod):
         if not is_label(container.name):
             remedy = "write at most 63 lower-case letters, digits and '-'"
             yield Problem(f"{path}.name", f"{container.name[:80]!r} is no container name", remedy)
@@ -71,7 +71,8 @@ def _container_problems(pod: Pod, volumes: tuple[PodVolume, ...] | None) -> Iter
         yield from _mount_problems(path, container, names)
 
 
-def _containers(pod: Pod) -> Iterator[tuple[str, Container]]:
+def placed_containers(pod: Pod) -> Iterator[tuple[str, Container]]:
+    """Give every container with its field path."""
     spec = pod.spec
     for field, containers in (
         ("initContainers", spec.init_containers),

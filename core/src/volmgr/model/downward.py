@@ -7,11 +7,12 @@ Source of the formats: kubelet's `fieldpath` and `resource` helpers (`FormatMap`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from volmgr.errors import SpecError
+from volmgr.model.file_paths import clean_paths
 from volmgr.model.objects import Node
 from volmgr.model.payload import PayloadFile, mode_of
 from volmgr.model.pod import Container, FieldRef, Pod, ResourceFieldRef, ResourceRequirements
@@ -82,6 +83,13 @@ def downward_files(
     if problems:
         raise SpecError(", and ".join(problems))
     return files
+
+
+def check_downward(items: Sequence[DownwardFile], pod: Pod | None, default_mode: int | None) -> None:
+    """Raise SpecError for what of `items` cannot be shown of a Pod, whatever the node has."""
+    if pod is not None:
+        downward_files(items, pod, {}, default_mode)
+    clean_paths(dict.fromkeys(item.path for item in items))
 
 
 def _shown(item: DownwardFile, pod: Pod, available: Amounts) -> str:

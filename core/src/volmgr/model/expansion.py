@@ -7,7 +7,8 @@ expression needs are looked up.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -69,11 +70,7 @@ class Environment:
     def _known(self, name: str, values: Mapping[str, _Outcome]) -> Text:
         found = _given(name, values) or self._from_objects(name)
         if found is None:
-            message = (
-                f"container {self._container.name} has no variable {name}, or an optional one without a value;"
-                " add it to its env, or write $$(…) for the text itself"
-            )
-            raise SpecError(message)
+            raise _unknown(self._container, name)
         return found
 
     def _outcome(self, variable: EnvVar, values: Mapping[str, _Outcome]) -> _Outcome | None:
@@ -87,7 +84,7 @@ class Environment:
         source = variable.value_from
         if variable.value or source is None:  # a literal sees the variables before it, and is left as it is else
             return _expand(variable.value, lambda name: _given(name, values))
-        try:
+        with _naming(variable, self._container):
             if source.field_ref is not None:
                 return Text(variable_field(source.field_ref, self._pod, self._around.node_name))
             if source.resource_field_ref is not None:
@@ -97,8 +94,6 @@ class Environment:
                 return self._key("ConfigMap", source.config_map_key_ref)
             if source.secret_key_ref is not None:
                 return self._key("Secret", source.secret_key_ref)
-        except (SpecError, OperationError) as error:
-            raise type(error)(f"variable {variable.name} of container {self._container.name}: {error}") from error
         message = f"variable {variable.name} of container {self._container.name}: its valueFrom names no source"
         raise SpecError(message)
 
@@ -133,6 +128,40 @@ class Environment:
             return None
         message = f"{ref} does not exist; add it to the manifests"
         raise OperationError(message)
+
+
+def check(pod: Pod, container: Container, expression: str) -> None:
+    """Raise SpecError for an expression that has no value whatever objects there are."""
+    variables = _needed(container, expression)
+    if not container.env_from:  # else any name may be a key of its objects
+        for name in names_in(expression):
+            if all(variable.name != name for variable in variables):
+                raise _unknown(container, name)
+    for variable in variables:
+        source = variable.value_from
+        if source is not None and not variable.value:
+            with _naming(variable, container):
+                if source.field_ref is not None:
+                    variable_field(source.field_ref, pod, "")
+                elif source.resource_field_ref is not None:
+                    resource_field(source.resource_field_ref, pod, {}, container.name)
+
+
+def _unknown(container: Container, name: str) -> SpecError:
+    message = (
+        f"container {container.name} has no variable {name}, or an optional one without a value;"
+        " add it to its env, or write $$(…) for the text itself"
+    )
+    return SpecError(message)
+
+
+@contextmanager
+def _naming(variable: EnvVar, container: Container) -> Generator[None]:
+    """Let errors say of which variable they are."""
+    try:
+        yield
+    except (SpecError, OperationError) as error:
+        raise type(error)(f"variable {variable.name} of container {container.name}: {error}") from error
 
 
 def references(pod: Pod) -> frozenset[ObjectRef]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from volmgr.errors import SpecError, TransientError
+from volmgr.model.file_paths import clean_paths
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import ConfigMap, Object
 
@@ -92,6 +93,18 @@ def keys_of(found: ConfigMap) -> dict[str, bytes]:
     return {**{key: text.encode() for key, text in found.data.items()}, **found.binary_data}
 
 
+def check_items(items: Sequence[KeyToPath], default_mode: int | None) -> None:
+    """Raise SpecError for modes and paths of `items` that may not be, whatever the object has."""
+    mode_of(default_mode)
+    for item in items:
+        _mode_of(item, default_mode)
+    clean_paths(dict.fromkeys(item.path for item in items))
+
+
+def _mode_of(item: KeyToPath, default: int | None) -> int:
+    return mode_of(item.mode, default, f"items[{item.key}].mode")
+
+
 def files_of(
     data: Mapping[str, bytes],
     items: Sequence[KeyToPath],
@@ -109,7 +122,7 @@ def files_of(
         return {key: PayloadFile(data=value, mode=default) for key, value in data.items()}
     files: dict[str, PayloadFile] = {}
     for item in items:
-        mode = mode_of(item.mode, default, f"items[{item.key}].mode")
+        mode = _mode_of(item, default)
         if item.key in data:
             files[item.path] = PayloadFile(data=data[item.key], mode=mode)
         elif not optional:

@@ -22,6 +22,7 @@ from volmgr.plugin import (
     SpecError,
     VolumeSpec,
     Where,
+    check_items,
     files_of,
     keys_of,
     needed_object,
@@ -48,9 +49,13 @@ class ConfigMapVolume(PayloadVolume[ConfigMapSource]):
     def volume_name(self, spec: VolumeSpec[ConfigMapSource]) -> str:
         return f"{spec.name}/{spec.source.name}"
 
-    def references(self, spec: VolumeSpec[ConfigMapSource], pod: Pod) -> tuple[Reference, ...]:
+    def check(self, spec: VolumeSpec[ConfigMapSource], pod: Pod | None) -> None:
+        del pod
         if not spec.source.name:
-            raise SpecError(f"volume {spec.name}: configMap.name is missing; name the ConfigMap")
+            raise SpecError("configMap.name is missing; name the ConfigMap")
+        check_items(spec.source.items, spec.source.default_mode)
+
+    def references(self, spec: VolumeSpec[ConfigMapSource], pod: Pod) -> tuple[Reference, ...]:
         return (Reference(_ref(spec, pod), optional=spec.source.optional),)
 
     def _payload(self, request: Mount[ConfigMapSource], host: Host) -> Payload:

@@ -21,6 +21,7 @@ from volmgr.plugin import (
     Where,
     allocatable,
     capacity,
+    check_downward,
     downward_files,
 )
 
@@ -38,6 +39,9 @@ class DownwardApi(PayloadVolume[DownwardApiSource]):
 
     name = "kubernetes.io/downward-api"
     handles = (Handles("downwardAPI", where=Where.POD, source=DownwardApiSource),)
+
+    def check(self, spec: VolumeSpec[DownwardApiSource], pod: Pod | None) -> None:
+        check_downward(spec.source.items, pod, spec.source.default_mode)
 
     def references(self, spec: VolumeSpec[DownwardApiSource], pod: Pod) -> tuple[Reference, ...]:
         del spec

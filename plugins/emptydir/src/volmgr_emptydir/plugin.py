@@ -21,14 +21,17 @@ from volmgr.plugin import (
     Mounted,
     NotOurs,
     Objects,
+    Pod,
     PodDirectory,
     Quantity,
     Reconstructed,
+    SpecError,
     Unmount,
     Unmounted,
     VolumePlugin,
     VolumeSpec,
     Where,
+    check_medium,
 )
 
 
@@ -49,6 +52,12 @@ class EmptyDir(VolumePlugin[EmptyDirSource], Measurable):
     def facets(self, spec: VolumeSpec[EmptyDirSource], objects: Objects) -> Facets:
         del spec, objects
         return Facets(fs_group=Applies.PLUGIN)
+
+    def check(self, spec: VolumeSpec[EmptyDirSource], pod: Pod | None) -> None:
+        check_medium(spec.source.medium, pod)
+        limit = spec.source.size_limit
+        if limit is not None and limit.value < 0:
+            raise SpecError(f"sizeLimit {limit} is negative; write how much it may hold, or leave it out")
 
     def mount(self, request: Mount[EmptyDirSource], host: Host) -> Mounted:
         source = request.spec.source

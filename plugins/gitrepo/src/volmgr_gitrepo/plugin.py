@@ -25,6 +25,7 @@ from volmgr.plugin import (
     NotOurs,
     Objects,
     OperationError,
+    Pod,
     PodDirectory,
     Reconstructed,
     SpecError,
@@ -38,7 +39,7 @@ from volmgr.plugin import (
     taken_back,
 )
 from volmgr_gitrepo.git import Git
-from volmgr_gitrepo.source import GitRepoSettings, GitRepoSource, Wanted, checked
+from volmgr_gitrepo.source import GitRepoSettings, GitRepoSource, Wanted, allowed, checked
 
 STAGING = ".volmgr-clone"
 """Where in the volume git works; what is in it is moved up when it is whole."""
@@ -61,9 +62,13 @@ class GitRepo(VolumePlugin[GitRepoSource], Measurable):
         del spec, objects
         return Facets(fs_group=Applies.PLUGIN)
 
+    def check(self, spec: VolumeSpec[GitRepoSource], pod: Pod | None) -> None:
+        del pod
+        checked(spec.source)
+
     def mount(self, request: Mount[GitRepoSource], host: Host) -> Mounted:
         settings = host.settings_of(GitRepoSettings)
-        wanted = checked(request.spec.source, settings, host)
+        wanted = allowed(checked(request.spec.source), settings, host)
         markers = _Markers.of(host, request.pod.uid, request.spec.name)
         _refuse_what_others_left(request.target, markers, host)
         if _is_stale(request, host):

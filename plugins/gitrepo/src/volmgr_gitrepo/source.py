@@ -10,6 +10,8 @@ from volmgr.plugin import Host, PluginError, SpecError
 
 REMOTE = frozenset({"https", "http", "git"})
 """What may be allowed: protocols that need no key of the node's. ssh does, and is never spoken."""
+LOCAL = "file"
+"""The protocol of a repository that is on the node itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +47,17 @@ class GitRepoSettings:
             raise ValueError("clone_seconds is 0; write how long, such as 120")
 
 
+CONFIGURATION = "the configuration (the file of volmgrd's --config; then run volmgr plugins reload)"
+_ADDRESSES = "https://, http:// or git://, or with a slash"
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A source that was looked at: safe to hand to git, by the one protocol that it needs."""
+    """A source that was looked at: it cannot lead git astray. `path` is that of a repository of the node, or empty."""
 
     repository: str
     protocol: str
+    path: str
     revision: str
     directory: str
 
@@ -60,26 +67,34 @@ class Wanted:
         return self.directory == "."
 
 
-def checked(source: GitRepoSource, settings: GitRepoSettings, host: Host) -> Wanted:
-    """Refuse what could lead git astray; raises PluginError when the type is off, SpecError for the rest."""
-    if not settings.enabled:
-        message = (
-            "gitRepo volumes are off on this node; let an init container clone into an emptyDir, or set plugins:"
-            " {kubernetes.io/git-repo: {enabled: true}} in the configuration"
-        )
-        raise PluginError(message)
+def checked(source: GitRepoSource) -> Wanted:
+    """Refuse what no node would clone; raises SpecError. Pure."""
     for name, text in (
         ("repository", source.repository),
         ("revision", source.revision),
         ("directory", source.directory),
     ):
         _refuse_option(name, text)
-    return Wanted(
-        source.repository,
-        _protocol(source.repository, settings, host),
-        source.revision,
-        _directory(source.directory, with_revision=bool(source.revision)),
-    )
+    protocol, path = _address(source.repository)
+    directory = _directory(source.directory, with_revision=bool(source.revision))
+    return Wanted(source.repository, protocol, path, source.revision, directory)
+
+
+def allowed(wanted: Wanted, settings: GitRepoSettings, host: Host) -> Wanted:
+    """Refuse what this node does not allow; raises PluginError when the type is off, SpecError for the rest."""
+    if not settings.enabled:
+        message = (
+            "gitRepo volumes are off on this node; let an init container clone into an emptyDir, or set plugins:"
+            f" {{kubernetes.io/git-repo: {{enabled: true}}}} in {CONFIGURATION}"
+        )
+        raise PluginError(message)
+    if wanted.protocol == LOCAL:
+        _refuse_foreign(wanted.path, settings, host)
+    elif wanted.protocol not in settings.protocols:
+        names = " and ".join(f"{each}://" for each in settings.protocols) or "nothing"
+        message = f"gitRepo.repository: {wanted.protocol}:// is not allowed on this node, but {names}"
+        raise SpecError(f"{message}; its owner can allow https, http and git as protocols in {CONFIGURATION}")
+    return wanted
 
 
 def _refuse_option(name: str, text: str) -> None:
@@ -110,25 +125,29 @@ def _is_git(name: str) -> bool:
     return plain in {".git", "git~1"}
 
 
-def _protocol(repository: str, settings: GitRepoSettings, host: Host) -> str:
-    """Give the protocol that a repository is reached by, if it is an allowed one; raises SpecError."""
+def _address(repository: str) -> tuple[str, str]:
+    """Give the protocol by which a repository is reached, and its path if it is on the node; raises SpecError."""
     scheme, separator, rest = repository.partition("://")
-    if separator and scheme in settings.protocols:
+    if separator and scheme in REMOTE:
         _refuse_credentials(scheme, rest)
-        return scheme
-    if separator and scheme == "file":
+        return scheme, ""
+    if separator and scheme == LOCAL:
         if "%" in rest:  # git would decode it: %2e%2e leads out of every directory
             raise SpecError("gitRepo.repository: a file:// address must have no % in it; write the plain path")
-        return _local(rest, settings, host)
+        return LOCAL, _inside(rest)
     if not separator and repository.startswith("/"):
-        return _local(repository, settings, host)
-    allowed = [f"{each}://" for each in settings.protocols]
+        return LOCAL, _inside(repository)
     if separator:
         what = f"{scheme}://" if scheme.isalnum() else "this kind of address"
-        message = f"gitRepo.repository: {what} is not allowed on this node, but {' and '.join(allowed) or 'nothing'}"
-        raise SpecError(f"{message}; its owner can allow https, http and git in the configuration")
+        raise SpecError(f"gitRepo.repository: {what} is never spoken; write an address that begins with {_ADDRESSES}")
     # host:path of ssh, ext::command and other helpers of git, a path that depends on where git runs
-    raise SpecError(f"gitRepo.repository: write an address that begins with {' or '.join(allowed) or 'a slash'}")
+    raise SpecError(f"gitRepo.repository: write an address that begins with {_ADDRESSES}")
+
+
+def _inside(path: str) -> str:
+    if not path.startswith("/") or ".." in path.split("/"):
+        raise SpecError("gitRepo.repository: write an absolute path without '..'")
+    return path
 
 
 def _refuse_credentials(scheme: str, rest: str) -> None:
@@ -142,16 +161,16 @@ def _refuse_credentials(scheme: str, rest: str) -> None:
         raise SpecError(f"gitRepo.repository: {scheme}:// without a host")
 
 
-def _local(path: str, settings: GitRepoSettings, host: Host) -> str:
+def _refuse_foreign(path: str, settings: GitRepoSettings, host: Host) -> None:
     """Let a repository of the node through only where its owner said so: another Pod's is on the node, too."""
     given = Path(path)
     tops = [Path(top) for top in settings.local_below]
     top = next((each for each in tops if given.is_relative_to(each)), None)
     ours = given.is_relative_to(host.paths.root) or host.paths.root.is_relative_to(given)
-    if top is None or ours or ".." in given.parts:
+    if top is None or ours:
         raise SpecError(
             "gitRepo.repository: repositories of the node itself are not allowed here (CVE-2025-1767);"
-            " its owner can name directories of them as local_below in the configuration"
+            f" its owner can name directories of them as local_below in {CONFIGURATION}"
         )
     above = (each for each in given.parents if each != top and each.is_relative_to(top))
     for each in (*_places(given), *above):
@@ -160,7 +179,6 @@ def _local(path: str, settings: GitRepoSettings, host: Host) -> str:
             raise SpecError(f"gitRepo.repository: {each} is a symbolic link; write where it leads")
         if info is not None and info.kind != "directory":
             raise SpecError(f"gitRepo.repository: {each} is a {info.kind}, which may lead elsewhere; write a directory")
-    return "file"
 
 
 def _places(given: Path) -> tuple[Path, ...]:

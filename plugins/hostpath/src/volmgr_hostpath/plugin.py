@@ -17,6 +17,7 @@ from volmgr.plugin import (
     Mounted,
     Objects,
     OperationError,
+    Pod,
     SpecError,
     TransientError,
     Unmount,
@@ -37,18 +38,22 @@ class HostPathSource:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What one type accepts: `kind` of the host's file information, its name in messages, and whether to make it."""
+    """What one type accepts: `kind` of the host's file information, its name in messages, and whether to make it.
+
+    `creating` is the type that makes what this one does not.
+    """
 
     kind: str
     words: str
     create: bool = False
+    creating: str = ""
 
 
 _TYPES = {
     "DirectoryOrCreate": _Kind("directory", "a directory", create=True),
-    "Directory": _Kind("directory", "a directory"),
+    "Directory": _Kind("directory", "a directory", creating="DirectoryOrCreate"),
     "FileOrCreate": _Kind("file", "a file", create=True),
-    "File": _Kind("file", "a file"),
+    "File": _Kind("file", "a file", creating="FileOrCreate"),
     "Socket": _Kind("socket", "a socket file"),
     "CharDevice": _Kind("char", "a character device"),
     "BlockDevice": _Kind("block", "a block device"),
@@ -80,20 +85,28 @@ class HostPath(VolumePlugin[HostPathSource]):
         del spec, objects
         return Facets(fs_group=Applies.NOBODY, directory=False, relabel=False)
 
+    def check(self, spec: VolumeSpec[HostPathSource], pod: Pod | None) -> None:
+        del pod
+        checked_path(spec.source.path)
+        _wanted(spec.source.type)
+
     def mount(self, request: Mount[HostPathSource], host: Host) -> Mounted:
         source = request.spec.source
-        path = checked_path(source.path)
-        if source.type:  # an empty type asks for no look at the path at all, not even whether it is there
-            wanted = _TYPES.get(source.type)
-            if wanted is None:
-                message = f"{source.type} is an invalid volume type; write one of {', '.join(_TYPES)}, or none"
-                raise SpecError(message)
+        path, wanted = checked_path(source.path), _wanted(source.type)
+        if wanted is not None:
             _check(path, wanted, host)
         return Mounted(path=path)
 
     def unmount(self, request: Unmount, host: Host) -> Unmounted:
         del request, host
         return Unmounted()
+
+
+def _wanted(written: str) -> _Kind | None:
+    """Give what the path has to be; no type asks for no look at it at all, not even whether it is there."""
+    if written and written not in _TYPES:
+        raise SpecError(f"{written} is an invalid volume type; write one of {', '.join(_TYPES)}, or none")
+    return _TYPES.get(written)
 
 
 def checked_path(path: str) -> Path:
@@ -112,7 +125,11 @@ def _check(path: Path, wanted: _Kind, host: Host) -> None:
         return
     if info is None:
         # Nothing changed, and it may appear yet: a Pod may ask for the socket of a service that starts later.
-        message = f"hostPath type check failed: {path} is not {wanted.words}, it does not exist"
+        made = f", or write type: {wanted.creating}" if wanted.creating else ""
+        message = (
+            f"hostPath type check failed: {path} is not {wanted.words}, it does not exist;"
+            f" make it{made}: it is looked for again and again"
+        )
         raise TransientError(message, waits_for=str(path))
     if info.kind != wanted.kind:
         message = f"hostPath type check failed: {path} is not {wanted.words}, {_FOUND[info.kind]}"

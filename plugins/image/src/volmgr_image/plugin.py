@@ -59,6 +59,11 @@ class Image(VolumePlugin[ImageSource]):
         del spec, objects
         return Facets(fs_group=Applies.NOBODY, directory=False, read_only=True, relabel=False)
 
+    def check(self, spec: VolumeSpec[ImageSource], pod: Pod | None) -> None:
+        del pod
+        parse(spec.source.reference)
+        pull_policy(spec.source.reference, spec.source.pull_policy)
+
     def references(self, spec: VolumeSpec[ImageSource], pod: Pod) -> tuple[Reference, ...]:
         del spec
         return tuple(Reference(ref, optional=True) for ref in pull_secrets(pod))

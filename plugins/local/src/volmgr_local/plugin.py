@@ -35,6 +35,7 @@ from volmgr.plugin import (
     NotReconstructible,
     Objects,
     OperationError,
+    Pod,
     Reconstructed,
     SpecError,
     TransientError,
@@ -72,6 +73,10 @@ class Local(
     def facets(self, spec: VolumeSpec[LocalSource], objects: Objects) -> Facets:
         del spec, objects
         return Facets(device=True, block=True, expand=True, fs_group=Applies.PLUGIN)
+
+    def check(self, spec: VolumeSpec[LocalSource], pod: Pod | None) -> None:
+        del pod
+        checked_path(spec)
 
     def exclusive(self, spec: VolumeSpec[LocalSource]) -> tuple[str, ...]:
         return (f"local path {spec.source.path}",) if spec.source.path else ()
@@ -160,7 +165,10 @@ def _found(path: Path, mode: VolumeMode, host: Host) -> FileInfo:
     """Look at the path; what is missing may come yet (a disk that is plugged in, a mount that boots late)."""
     info = host.files.info(path, follow=True)
     if info is None:
-        message = f"local path {path} does not exist on this node"
+        message = (
+            f"local path {path} does not exist on this node; make or connect it, or correct local.path of the"
+            " PersistentVolume: it is looked for again and again"
+        )
         raise TransientError(message, waits_for=str(path))
     if info.kind not in {"directory", "block"}:
         message = f"local path {path} is a {info.kind}: only directory and block device are supported."

@@ -6,7 +6,7 @@ Behaviour: `pkg/volume/projected` of kubelet 1.37, with its messages. What each 
 from __future__ import annotations
 
 from volmgr.plugin import Handles, Host, Mount, Payload, PayloadVolume, Pod, Reference, VolumeSpec, Where
-from volmgr_projected.projection import Projection, references_of
+from volmgr_projected.projection import Projection, check_sources, references_of
 from volmgr_projected.sources import ProjectedSource
 
 
@@ -15,6 +15,9 @@ class Projected(PayloadVolume[ProjectedSource]):
 
     name = "kubernetes.io/projected"
     handles = (Handles("projected", where=Where.POD, source=ProjectedSource),)
+
+    def check(self, spec: VolumeSpec[ProjectedSource], pod: Pod | None) -> None:
+        check_sources(spec, pod)
 
     def references(self, spec: VolumeSpec[ProjectedSource], pod: Pod) -> tuple[Reference, ...]:
         return tuple(references_of(spec, pod))

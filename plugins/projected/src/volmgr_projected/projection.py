@@ -29,6 +29,10 @@ from volmgr.plugin import (
     VolumeSpec,
     allocatable,
     capacity,
+    check_downward,
+    check_items,
+    clean_path,
+    clean_paths,
     downward_files,
     files_of,
     keys_of,
@@ -57,21 +61,59 @@ _CERTIFICATE_REMEDY = (
 
 
 def references_of(spec: VolumeSpec[ProjectedSource], pod: Pod) -> Iterator[Reference]:
-    """Name every object that the sources need; raises SpecError for a source that says too little or too much."""
+    """Name every object that the sources need; raises SpecError as `check_sources` does."""
     namespace = pod.metadata.namespace
+    for source in spec.source.sources:
+        match _only(source):
+            case ObjectProjection() as given:
+                yield Reference(_named(given, source, namespace), optional=given.optional)
+            case DownwardProjection():
+                yield Reference(ObjectRef("Pod", namespace, pod.metadata.name))
+            case TokenProjection():
+                yield Reference(_account(pod), optional=True)
+            case BundleProjection() as given:
+                yield bundles.reference(given)
+
+
+def check_sources(spec: VolumeSpec[ProjectedSource], pod: Pod | None) -> None:
+    """Raise SpecError with what is wrong with each source, whatever objects there are."""
+    default = spec.source.default_mode
+    mode_of(default)
+    problems: list[str] = []
     for number, source in enumerate(spec.source.sources):
         try:
-            match _only(source):
-                case ObjectProjection() as given:
-                    yield Reference(_named(given, source, namespace), optional=given.optional)
-                case DownwardProjection():
-                    yield Reference(ObjectRef("Pod", namespace, pod.metadata.name))
-                case TokenProjection():
-                    yield Reference(_account(pod), optional=True)
-                case BundleProjection() as given:
-                    yield bundles.reference(given)
+            _check(source, pod, default)
         except SpecError as error:
-            raise SpecError(f"volume {spec.name}: sources[{number}]: {error}") from None
+            problems.append(f"sources[{number}]: {error}")
+    if problems:
+        raise SpecError(", and ".join(problems))
+    certain = (_clean(path) for source in spec.source.sources for path in _certain_paths(_only(source)))
+    clean_paths(dict.fromkeys(certain))  # of equal paths the last one counts
+
+
+def _check(source: Source, pod: Pod | None, default: int | None) -> None:
+    match _only(source):
+        case ObjectProjection() as given:
+            _named(given, source, "")
+            check_items(given.items, default)
+        case DownwardProjection() as given:
+            check_downward(given.items, pod, default)
+        case TokenProjection() as given:
+            clean_path(given.path)
+        case BundleProjection() as given:
+            bundles.reference(given)
+            clean_path(given.path)
+
+
+def _certain_paths(given: _Part) -> Iterator[str]:
+    """Give the paths at which there will be a file for sure."""
+    match given:
+        case ObjectProjection(optional=True):
+            return
+        case ObjectProjection() | DownwardProjection():
+            yield from (item.path for item in given.items)
+        case TokenProjection() | BundleProjection():
+            yield given.path
 
 
 _Part = ObjectProjection | DownwardProjection | TokenProjection | BundleProjection

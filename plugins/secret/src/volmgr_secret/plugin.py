@@ -21,6 +21,7 @@ from volmgr.plugin import (
     SpecError,
     VolumeSpec,
     Where,
+    check_items,
     files_of,
     needed_object,
 )
@@ -45,9 +46,13 @@ class SecretVolume(PayloadVolume[SecretSource]):
     def volume_name(self, spec: VolumeSpec[SecretSource]) -> str:
         return spec.source.secret_name or spec.name
 
-    def references(self, spec: VolumeSpec[SecretSource], pod: Pod) -> tuple[Reference, ...]:
+    def check(self, spec: VolumeSpec[SecretSource], pod: Pod | None) -> None:
+        del pod
         if not spec.source.secret_name:
-            raise SpecError(f"volume {spec.name}: secret.secretName is missing; name the Secret")
+            raise SpecError("secret.secretName is missing; name the Secret")
+        check_items(spec.source.items, spec.source.default_mode)
+
+    def references(self, spec: VolumeSpec[SecretSource], pod: Pod) -> tuple[Reference, ...]:
         return (Reference(_ref(spec, pod), optional=spec.source.optional),)
 
     def _payload(self, request: Mount[SecretSource], host: Host) -> Payload:
