@@ -34,11 +34,17 @@ class NfsSource:
     read_only: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlayAttributes:
+    volume_attributes: Mapping[str, str]
+
+
 class Types:
-    """nfs is installed, and a field of somebody else's."""
+    """nfs is installed, a csi driver, and a field of somebody else's."""
 
     def source_of(self, field: str, driver: str | None) -> type[object] | None:
-        del driver
+        if (field, driver) == ("csi", "overlay.example.com"):
+            return OverlayAttributes
         return NfsSource if field == "nfs" else None
 
     def known(self, field: str) -> bool:
@@ -268,6 +274,16 @@ def test_a_field_that_an_installed_type_has_is_known_and_others_are_accepted_uns
     assert errors(pod(spec__volumes__0={"name": "a", "exampleDisk": {"x": 1}}), Types()) == []
     assert errors(pod(spec__volumes__0={"name": "a", "cephfs": {"anything": 1}}), Types()) == []
     assert errors(pod(spec__volumes__0={"name": "a", "exampleDisk": {"x": 1}})) != []
+
+
+def test_a_type_that_is_found_by_its_driver_needs_no_field_for_the_driver_s_name() -> None:
+    csi = {"driver": "overlay.example.com", "volumeAttributes": {"lower": "/a"}}
+    assert errors(pod(spec__volumes__0={"name": "a", "csi": csi}), Types()) == []
+    (wrong,) = errors(pod(spec__volumes__0={"name": "a", "csi": {**csi, "volumeAttribute": {}}}), Types())
+    assert "spec.volumes[0].csi.volumeAttribute: unknown field" in wrong
+    nfs = {"server": "s", "path": "/", "driver": "x"}
+    (no_driver,) = errors(pod(spec__volumes__0={"name": "a", "nfs": nfs}), Types())
+    assert "spec.volumes[0].nfs.driver: unknown field" in no_driver
 
 
 def test_lists_are_read_item_by_item() -> None:

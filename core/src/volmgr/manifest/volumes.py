@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from volmgr.model.names import is_label
 from volmgr.model.pod import PodVolume
@@ -55,6 +56,9 @@ POD_FIELDS = _BOTH | _ONLY_PODS
 
 PV_FIELDS = _BOTH | {"local"}
 """Every source that Kubernetes knows in `spec` of a PersistentVolume."""
+
+DRIVER_FIELDS = frozenset({"csi", "flexVolume"})
+"""Fields whose value names a driver."""
 
 _CORE_SOURCES: Mapping[str, type[object]] = {
     "persistentVolumeClaim": ClaimVolumeSource,
@@ -172,10 +176,17 @@ def read_source(field: str, value: object, types: SourceTypes, unknown: Unknown,
     cls = _CORE_SOURCES.get(field) or types.source_of(field, driver if isinstance(driver, str) else None)
     if cls is not None and unknown is not Unknown.ALLOW:
         try:
-            typed_source(cls, source)
+            typed_source(cls, _of_driver(cls, source) if field in DRIVER_FIELDS else source)
         except SchemaError as error:
             raise SchemaError([problem.below(path) for problem in error.problems]) from None
     return source
+
+
+def _of_driver(cls: type[Any], source: Mapping[str, object]) -> Mapping[str, object]:
+    """Give what is said to a driver; its own name too where its type has a place for that."""
+    if any(each.name == "driver" for each in dataclasses.fields(cls)):
+        return source
+    return {name: value for name, value in source.items() if name != "driver"}
 
 
 def without_nulls(value: object) -> object:
