@@ -17,6 +17,7 @@ from pathlib import Path
 
 from volmgr.host.interface import MountEntry
 from volmgr.testing.disks import BLOCK_BACKED, IN_MEMORY, Disk, Loop, MountPoint, Node, Place
+from volmgr.testing.fake_overlay import Overlays, is_fixed
 
 PAGE = 4096
 MOUNT_FLAGS = {
@@ -60,6 +61,7 @@ class Machine:
         self._minor = 0
         self._unique = 1 << 32
         self._formatted: dict[int | Node, Disk] = {}
+        self._overlays = Overlays()
         self.disk = Disk("ext4", os.makedev(8, 1), source="/dev/sda1")
         self.start()
 
@@ -286,7 +288,7 @@ class Machine:
         rest = tuple(option for option in options if option not in MOUNT_FLAGS and option != "defaults")
         disk = self._disk_for(fstype, source, rest)
         mounted = any(other.disk is disk for other in self._mounts.values())
-        disk.read_only = (mounted and disk.read_only) or "ro" in flags
+        disk.read_only = (mounted and disk.read_only) or "ro" in flags or is_fixed(fstype, rest)
         mount = self._add(MountPoint(disk, disk.root, *place, source or fstype))
         mount.options = merge_flags(mount.options, flags)
         return mount
@@ -409,6 +411,8 @@ class Machine:
             return disk
         if fstype == "hugetlbfs":
             return Disk(fstype, self._anonymous(), source=source, options=self._huge_options(options))
+        if fstype == "overlay":
+            return self._overlays.disk(source, options, self.find, self._anonymous())
         if fstype in IN_MEMORY:
             return Disk(fstype, self._anonymous(), source=source)
         if (fstype, source) not in self.served:
