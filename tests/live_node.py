@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import subprocess
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -100,3 +101,22 @@ class LiveNode:
         """Give the mount id of each mount below the root directory."""
         rows = [line.split(" ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
         return {row[4]: row[0] for row in rows if row[4].startswith(f"{self.root}/")}
+
+
+def until_connected(pid: int) -> None:
+    """Return when a process has opened a socket."""
+    end = time.monotonic() + PATIENCE
+    descriptors = Path(f"/proc/{pid}/fd")
+    while not any(link.startswith("socket:") for link in _links(descriptors)):
+        assert time.monotonic() < end, "the client never connected"
+        time.sleep(0.005)
+
+
+def _links(directory: Path) -> list[str]:
+    found: list[str] = []
+    for entry in directory.iterdir():
+        try:
+            found.append(os.readlink(entry))
+        except FileNotFoundError:
+            continue  # closed meanwhile
+    return found

@@ -19,12 +19,17 @@ class SideVenv:
     @classmethod
     def make(cls, path: Path) -> SideVenv:
         """Make an empty one."""
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", path], check=True)
-        venv = cls(path)
+        venv = cls.bare(path)
         ours = sysconfig.get_path("purelib")
         # As a site directory, and not only on the path: the workspace's own packages are there by .pth files.
-        (venv._purelib / "beside.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+        (venv.purelib / "beside.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
         return venv
+
+    @classmethod
+    def bare(cls, path: Path) -> SideVenv:
+        """Make one that sees nothing of this one."""
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", path], check=True)
+        return cls(path)
 
     @property
     def python(self) -> Path:
@@ -32,23 +37,34 @@ class SideVenv:
         return self.path / "bin" / "python"
 
     @property
-    def _purelib(self) -> Path:
+    def purelib(self) -> Path:
+        """Where its packages are."""
         return Path(sysconfig.get_path("purelib", vars={"base": str(self.path)}))
 
     def install(self, package: Path) -> None:
-        """Build a package from its directory and install it, as pip would without an index."""
+        """Build a package from its directory, or take its wheel, and install it, as pip would without an index."""
         how = ("--offline", "--no-deps", "--no-build-isolation", "--reinstall")
-        self._uv("pip", "install", "--python", self.python, *how, package)
+        run_uv("pip", "install", "--python", self.python, *how, package)
 
     def uninstall(self, name: str) -> None:
         """Remove a package."""
-        self._uv("pip", "uninstall", "--python", self.python, name)
+        run_uv("pip", "uninstall", "--python", self.python, name)
 
-    def _uv(self, *arguments: str | Path) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "uv", "--quiet", *arguments], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
+
+def run_uv(*arguments: str | Path) -> None:
+    """Run the pinned uv."""
+    done = subprocess.run(
+        [sys.executable, "-m", "uv", "--quiet", *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def wheel(package: Path, directory: Path) -> Path:
+    """Build the wheel of a package, as for publishing, without a network."""
+    offline = ("--offline", "--no-build-isolation", "--wheel", "--python", sys.executable)
+    run_uv("build", *offline, "--out-dir", directory, package)
+    (built,) = directory.glob("*.whl")
+    return built
 
 
 def write_package(directory: Path, name: str, code: str, entry_point: str) -> Path:

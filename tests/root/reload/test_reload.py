@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.live_node import LiveNode
+from tests.live_node import LiveNode, until_connected
 
 if TYPE_CHECKING:
     from tests.root.reload.conftest import Workbench
@@ -105,22 +103,3 @@ def test_a_removed_type_leaves_its_volumes_and_takes_them_down_when_it_returns(n
     node.tell("wait", "noted", "--for", "unmounted")
     assert node.mount_ids() == {}
     assert not (node.root / "pods" / "uid-noted").exists()
-
-
-def until_connected(pid: int) -> None:
-    """Return when a process has opened a socket."""
-    end = time.monotonic() + 30
-    descriptors = Path(f"/proc/{pid}/fd")
-    while not any(link.startswith("socket:") for link in links(descriptors)):
-        assert time.monotonic() < end, "the client never connected"
-        time.sleep(0.005)
-
-
-def links(directory: Path) -> list[str]:
-    found: list[str] = []
-    for entry in directory.iterdir():
-        try:
-            found.append(os.readlink(entry))
-        except FileNotFoundError:
-            continue  # closed meanwhile
-    return found

@@ -1,0 +1,226 @@
+"""A third party's volume type, from the template to a wheel: it is used, and comes and goes under a daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live_node import LiveNode, until_connected
+from tests.side_venv import SideVenv
+
+TYPE = "example.com/overlay"
+MEMORY: dict[str, object] = {"emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
+DRIVER = "overlay.example.com"
+FORMS = ("own-field", "flex", "csi")
+
+Waiting = subprocess.Popen[str]
+
+
+class Layers:
+    """Two directories of the node that volumes lie over."""
+
+    def __init__(self, top: Path) -> None:
+        self.over, self.base = top / "over", top / "base"
+        for layer in (self.over, self.base):
+            layer.mkdir()
+            (layer / "both").write_text(layer.name)
+            (layer / f"only-{layer.name}").write_text("1")
+
+    def volume(self, form: str = "own-field") -> dict[str, object]:
+        """Give a volume over both; a driver's as the schema of an API server has it: texts."""
+        lower = {"lower": f"{self.over}:{self.base}"}
+        match form:
+            case "flex":
+                return {"flexVolume": {"driver": TYPE, "readOnly": False, "options": lower}}
+            case "csi":
+                return {"csi": {"driver": DRIVER, "readOnly": False, "volumeAttributes": lower}}
+            case _:
+                return {"overlay": {"lower": [str(self.over), str(self.base)]}}
+
+    def content(self) -> dict[str, str]:
+        """Give what the directories hold themselves."""
+        files = [path for layer in (self.over, self.base) for path in layer.iterdir()]
+        return {f"{path.parent.name}/{path.name}": path.read_text() for path in files}
+
+
+@pytest.fixture
+def layers(tmp_path: Path) -> Layers:
+    return Layers(tmp_path)
+
+
+def installed(node: LiveNode) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Give what `volmgr plugins` says: each type with the version and the abilities that the daemon uses."""
+    told: dict[str, Any] = json.loads(node.tell("plugins", "-o", "json"))
+    assert told["broken"] == []
+    return {each["name"]: (each["version"], tuple(each["abilities"])) for each in told["types"]}
+
+
+def waiting(node: LiveNode, *words: str) -> Waiting:
+    """Begin to wait, and return when the daemon is asked."""
+    argv = node.argv("wait", *words, "--timeout", "60s")
+    client = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until_connected(client.pid)
+    return client
+
+
+def must_end_well(client: Waiting) -> None:
+    _, problem = client.communicate(timeout=60)
+    assert client.returncode == 0, problem
+
+
+def source_of(node: LiveNode, pod: str) -> str:
+    """Give what the mount table shows as the source of a Pod's volume."""
+    rows = [line.split(" ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    (row,) = (row for row in rows if row[4] == str(node.volume(pod, TYPE)))
+    assert row[row.index("-") + 1] == "overlay"
+    return row[row.index("-") + 2]
+
+
+@pytest.mark.timeout(300)  # each host call of each form is killed once, on the kernel
+@pytest.mark.parametrize("host", ["fake", "real"])
+def test_it_keeps_the_contract(
+    environment: SideVenv, wheels: Mapping[str, Path], memory: Path, tmp_path: Path, host: str
+) -> None:
+    environment.install(wheels["0.1.0"])
+    suite = ("--pyargs", "volmgr.testing.contract", "--volmgr-plugin", "overlay", "--volmgr-host", host)
+    plain = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "PYTHON"))}
+    argv: list[str | Path] = [environment.python, "-m", "pytest", "-q", *suite, "--basetemp", memory / "suite"]
+    done = subprocess.run(argv, cwd=tmp_path, env=plain, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout
+
+
+def test_pods_have_it_by_its_own_field_and_by_the_drivers_that_an_api_server_lets_through(
+    node_with_it: LiveNode, layers: Layers
+) -> None:
+    node, before = node_with_it, layers.content()
+    for form in FORMS:
+        node.put(form, layers.volume(form))
+    for form in FORMS:
+        node.tell("wait", form)
+        place = node.volume(form, TYPE)
+        assert {path.name: path.read_text() for path in place.iterdir()} == {
+            "both": "over",
+            "only-base": "1",
+            "only-over": "1",
+        }
+        (place / "both").write_text(form)
+    ids = node.mount_ids()
+    assert set(ids) == {str(node.volume(form, TYPE)) for form in FORMS}
+
+    node.kill()
+    node.start()
+    for form in FORMS:
+        node.tell("wait", form)
+    assert node.mount_ids() == ids
+    assert {form: (node.volume(form, TYPE) / "both").read_text() for form in FORMS} == {form: form for form in FORMS}
+
+    for form in FORMS:
+        node.remove(form)
+        node.tell("wait", form, "--for", "unmounted")
+    assert node.mount_ids() == {}
+    assert list((node.root / "pods").iterdir()) == []
+    assert layers.content() == before
+
+
+def test_a_volume_that_no_mount_could_take_is_refused_naming_the_field(node_with_it: LiveNode) -> None:
+    node = node_with_it
+    node.put("odd", {"overlay": {"lower": ["/srv,upperdir=/etc"]}})
+    assert node.run("wait", "odd", "--timeout", "1s").returncode == 1
+    assert "lower: '/srv,upperdir=/etc' must be an absolute path without" in node.tell("why", "odd")
+    assert node.mount_ids() == {}
+
+
+def test_it_is_installed_and_upgraded_under_mounted_volumes_and_no_mount_is_touched(
+    environment: SideVenv, wheels: Mapping[str, Path], node: LiveNode, layers: Layers
+) -> None:
+    without = installed(node)
+    assert set(without) == {"kubernetes.io/empty-dir"}
+    node.put("old", MEMORY)
+    node.tell("wait", "old")
+    node.put("first", layers.volume())
+    first = waiting(node, "first")
+    kept = node.mount_ids()
+
+    environment.install(wheels["0.1.0"])
+    assert installed(node) == without  # what the daemon uses, not what lies there
+    node.tell("plugins", "reload")
+    must_end_well(first)
+    assert installed(node) == {**without, TYPE: ("0.1.0", ())}
+    assert kept.items() <= node.mount_ids().items()
+
+    layer = layers.over.parent / "late"
+    node.put("late", {"overlay": {"lower": [str(layer)]}})
+    late = waiting(node, "late")
+    kept = node.mount_ids()
+
+    environment.install(wheels["0.2.0"])
+    assert installed(node)[TYPE] == ("0.1.0", ())
+    node.tell("plugins", "reload")
+    assert installed(node) == {**without, TYPE: ("0.2.0", ("measure",))}
+    assert node.mount_ids() == kept
+
+    layer.mkdir()
+    must_end_well(late)
+    assert (source_of(node, "first"), source_of(node, "late")) == ("overlay", "overlay-2")
+    assert kept.items() <= node.mount_ids().items()
+
+
+def test_a_version_that_cannot_be_imported_is_refused_and_the_old_one_goes_on(
+    environment: SideVenv, wheels: Mapping[str, Path], node_with_it: LiveNode, layers: Layers
+) -> None:
+    node, before = node_with_it, installed(node_with_it)
+    node.put("first", layers.volume())
+    node.tell("wait", "first")
+    kept = node.mount_ids()
+
+    environment.install(wheels["0.3.0"])
+    refused = node.run("plugins", "reload")
+
+    assert refused.returncode == 1
+    assert "half a release" in refused.stderr
+    assert "the old one goes on" in refused.stderr
+    assert installed(node) == before
+    node.put("second", layers.volume())
+    node.tell("wait", "second")
+    assert kept.items() <= node.mount_ids().items()
+
+
+def test_when_it_is_removed_its_volumes_stay_and_are_named_until_it_returns(
+    environment: SideVenv, wheels: Mapping[str, Path], node_with_it: LiveNode, layers: Layers
+) -> None:
+    node, before = node_with_it, installed(node_with_it)
+    for name in ("first", "second"):
+        node.put(name, layers.volume())
+        node.tell("wait", name)
+    kept = node.mount_ids()
+
+    environment.uninstall("overlay")
+    assert installed(node) == before
+    node.tell("plugins", "reload")
+    assert set(installed(node)) == {"kubernetes.io/empty-dir"}
+    assert node.mount_ids() == kept
+    assert TYPE in node.tell("why", "first")
+
+    node.remove("first")
+    gone = waiting(node, "first", "--for", "unmounted")
+    assert TYPE in node.tell("why", "first")
+    orphans = node.tell("orphans")
+    assert "uid-first" in orphans
+    assert TYPE in orphans
+    assert node.mount_ids() == kept
+
+    environment.install(wheels["0.2.0"])
+    node.tell("plugins", "reload")
+    must_end_well(gone)
+    assert installed(node)[TYPE] == ("0.2.0", ("measure",))
+    del kept[str(node.volume("first", TYPE))]
+    assert node.mount_ids() == kept
+    assert not (node.root / "pods/uid-first").exists()
