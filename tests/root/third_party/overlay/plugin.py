@@ -16,12 +16,14 @@ from volmgr.plugin import (
     Mount,
     Mounted,
     OperationError,
+    Pod,
     SpecError,
     TransientError,
     UncertainError,
     Unmount,
     Unmounted,
     VolumePlugin,
+    VolumeSpec,
 )
 
 _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
@@ -76,6 +78,10 @@ class Overlay(VolumePlugin[AnySource]):
     )
     _device = "overlay"
     """What the mount table shows as its source."""
+
+    def check(self, spec: VolumeSpec[AnySource], pod: Pod | None) -> None:
+        del pod
+        _layers(spec.source)
 
     def mount(self, request: Mount[AnySource], host: Host) -> Mounted:
         lower = _layers(request.spec.source)
