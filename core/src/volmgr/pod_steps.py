@@ -73,8 +73,15 @@ class PodSteps:
             )
             self._journal.write_mount(done, again=True)
         is_mount = identity is not None and identity.mount is not None
-        facts = replace(facts, due_at=answer.due_at, notices=answer.notices)
-        return replace(facts, path=path, device_path=device_path or None, at=at, is_mount=is_mount)
+        return replace(
+            facts,
+            path=path,
+            device_path=device_path or None,
+            at=at,
+            is_mount=is_mount,
+            due_at=answer.due_at,
+            notices=answer.notices,
+        )
 
     def _proof(self, record: MountRecord, target: Path, path: Path) -> Path | None:
         """Say which path shows that a volume is still mounted; of a path of the node itself (hostPath) none does."""

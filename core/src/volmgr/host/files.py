@@ -294,7 +294,7 @@ class LocalFiles:
         while missing:
             here = missing[-1]
             try:
-                made = self._mkdir(here, mode if here == path else parents_mode)
+                made = self._mkdir(here, mode if len(missing) == 1 else parents_mode)
                 missing.pop()
             except FileNotFoundError:
                 missing.append(here.parent)
