@@ -1,4 +1,7 @@
-"""The contract suite for a driver that mounts, and for one that attaches and leaves the rest to us."""
+"""The contract suite for a driver that attaches and leaves the rest to us.
+
+For one that mounts, it is run in tests/root/packaging, as for every type.
+"""
 
 import os
 import subprocess  # noqa: TID251 - a test run of its own
@@ -7,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-KEYS = ("flexvolume", "contract_loopfile:LoopFile")
-
+ATTACHES = ("--volmgr-plugin", "contract_loopfile:LoopFile")
 UNDISTURBED = "not killed and not failed and not uncertain and not errors"
 """Of a disk that a Python program attaches, a kill at each host call takes 14 minutes; in memory each is tried."""
 
@@ -24,16 +26,13 @@ def run(tmp_path: Path, *options: str) -> tuple[int, str]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("key", KEYS)
-def test_a_driver_keeps_the_promises_of_a_type_in_memory(tmp_path: Path, key: str) -> None:
-    code, output = run(tmp_path, "--volmgr-plugin", key, "--volmgr-host", "fake")
+def test_a_driver_keeps_the_promises_of_a_type_in_memory(tmp_path: Path) -> None:
+    code, output = run(tmp_path, *ATTACHES, "--volmgr-host", "fake")
     assert code == 0, output
 
 
 @pytest.mark.root
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("key", KEYS)
-def test_a_driver_keeps_the_promises_of_a_type_on_the_kernel(tmp_path: Path, key: str) -> None:
-    quick = () if key == "flexvolume" else ("-k", UNDISTURBED)
-    code, output = run(tmp_path, "--volmgr-plugin", key, "--volmgr-host", "real", *quick)
+def test_a_driver_keeps_the_promises_of_a_type_on_the_kernel(tmp_path: Path) -> None:
+    code, output = run(tmp_path, *ATTACHES, "--volmgr-host", "real", "-k", UNDISTURBED)
     assert code == 0, output
