@@ -207,7 +207,8 @@ def _mount_reason(
 def _hindrance(desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume | None, readiness: Readiness) -> str:
     """Say what a mount waits for; empty when nothing stands in its way."""
     if mount.missing:
-        return "waits for " + ", ".join(str(ref) for ref in mount.missing)
+        what = "it" if len(mount.missing) == 1 else "them"
+        return f"waits for {', '.join(str(ref) for ref in mount.missing)}: add {what} to the manifests"
     users = {*(actual.mounts if actual else ()), *readiness.exclusive.get(mount.spec.name, ())}
     if mount.spec.access_modes == RWOP and users - {mount.pod.uid}:
         return "volume uses the ReadWriteOncePod access mode and is already in use by another pod"

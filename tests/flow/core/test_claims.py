@@ -263,3 +263,22 @@ def test_a_kill_at_any_write_leaves_a_node_that_ends_the_same(when: When) -> Non
     assert writes > 4
     for at in range(2, writes + 1):  # the first says whose root it is
         assert tell(FakeHost(), Fault.kill(at, when, verb="files.write"))[1] == undisturbed, at
+
+
+def test_why_says_once_what_a_claim_wants_and_of_a_volume_that_it_names_nothing_of_others(local: TestNode) -> None:
+    local.put_file("pvs.yaml", pv("a", **HERE), pv("b", **HERE), pv("c", **HERE))
+    local.put_file("web.yaml", pod("web", claim_of("data", "c"), uid="u1"), pvc("c", "9Gi"))
+    lines = why_lines(local.world, "web")
+    assert [line.strip() for line in lines if "it wants" in line] == [
+        "it wants storageClassName '', 9Gi, ReadWriteOnce, volumeMode Filesystem"
+    ]
+    assert sum("PersistentVolume" in line and "less than 9Gi" in line for line in lines) == 3
+    local.put_file("web.yaml", pod("web", claim_of("data", "d"), uid="u2"), pvc("d", "9Gi", volumeName="b"))
+    (named,) = [
+        line for line in why_lines(local.world, "u2") if "less than 9Gi" in line and "  PersistentVolume" in line
+    ]
+    assert "PersistentVolume b: " in named
+    assert not any("PersistentVolume a" in line for line in why_lines(local.world, "u2"))
+    local.put_file("web.yaml", pod("web", claim_of("data", "e"), uid="u3"), pvc("e", volumeName="none"))
+    text = "\n".join(why_lines(local.world, "u3"))
+    assert "there is no PersistentVolume none; add it to the manifests" in text

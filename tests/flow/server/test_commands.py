@@ -285,6 +285,13 @@ def test_the_doctor_says_what_is_wrong_each_with_a_remedy(client: Client, engine
     assert "-> make it readable" in volmgr(client, "doctor").output
 
 
+def test_the_doctor_names_a_wrong_manifest_once(client: Client, engine: FakeEngine) -> None:
+    error = ManifestError("is missing", file="/m/web.yaml", document=1, field="spec", remedy="write it")
+    engine.world.complaints["/m/web.yaml"] = (error,)
+    output = volmgr(client, "doctor").output
+    assert "WRONG manifest /m/web.yaml: document 1: spec: is missing; write it\n" in output
+
+
 def test_the_doctor_looks_at_the_node_without_a_daemon(tmp_path: Path) -> None:
     result = CliRunner().invoke(
         cli, ["--socket", str(tmp_path / "none"), "doctor", "--root-dir", str(tmp_path / "root")]

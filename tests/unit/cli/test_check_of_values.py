@@ -114,3 +114,16 @@ def test_what_objects_may_say_yet_is_no_error(tmp_path: Path, container: dict[st
     path = manifest(tmp_path, {"name": "v", "emptyDir": {}}, container={**container, "volumeMounts": [mount]})
     result = run("check", path)
     assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_a_reclaim_policy_that_there_is_not_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/srv"}}
+    metadata = {"name": "pv-1"}
+    for policy, code in (("Retain", 0), ("Delete", 0), ("retain", 1)):
+        document = {"kind": "PersistentVolume", "spec": {**spec, "persistentVolumeReclaimPolicy": policy}}
+        path = tmp_path / "pv.json"
+        path.write_text(json.dumps({"apiVersion": "v1", "metadata": metadata, **document}))
+        result = run("check", str(path))
+        assert result.exit_code == code
+    problem = "spec.persistentVolumeReclaimPolicy: 'retain' is no choice here; write one of Retain, Delete, Recycle"
+    assert problem in result.stderr

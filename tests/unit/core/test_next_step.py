@@ -167,7 +167,7 @@ def test_a_missing_object_is_waited_for_by_that_pod_alone() -> None:
     desired = want(lacking, wish("u2"))
     assert due(desired, has()) == ["mount u2"]
     assert [(each.pod_uid, each.what) for each in blocked(desired, has(), READY)] == [
-        ("u1", "waits for Secret default/password")
+        ("u1", "waits for Secret default/password: add it to the manifests")
     ]
 
 

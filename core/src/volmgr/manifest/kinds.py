@@ -132,6 +132,9 @@ class _PersistentVolume:
     spec: _PersistentVolumeSpec
 
 
+RECLAIM_POLICIES = ("Retain", "Delete", "Recycle")
+"""What may become of a volume whose claim is gone; the last two are somebody else's to do."""
+
 _PV_OWN = frozenset(
     {
         "accessModes",
@@ -159,6 +162,10 @@ def _persistent_volume(document: _Document, how: _How) -> PersistentVolume:
         found = f"has the sources {' and '.join(sources)}" if sources else "names no volume type"
         near = _meant(fields, PV_FIELDS)
         raise SchemaError([Problem("spec", found, near or "write exactly one source, such as nfs or csi")])
+    policy = wire.spec.reclaim_policy
+    if policy not in RECLAIM_POLICIES and how.unknown is not Unknown.ALLOW:
+        remedy = f"write one of {', '.join(RECLAIM_POLICIES)}"
+        raise SchemaError([Problem("spec.persistentVolumeReclaimPolicy", f"{policy[:40]!r} is no choice here", remedy)])
     source = read_source(sources[0], fields[sources[0]], how.types, how.unknown, f"spec.{sources[0]}")
     spec = wire.spec
     return PersistentVolume(

@@ -78,7 +78,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnboundClaim:
-    """A claim without a volume: why each volume is not for it; `more` were not looked at one by one."""
+    """A claim without a volume: what it wants, and why each volume is not for it.
+
+    `more` were not looked at one by one. Of a claim that names its volume, no other is looked at.
+    """
 
     namespace: str
     name: str
@@ -86,15 +89,20 @@ class UnboundClaim:
     reason: str
     refused: tuple[Refused, ...]
     more: int
+    wanted: str = ""
+    named: str = ""
 
     def lines(self) -> Iterator[str]:
         """Say it for people."""
         yield f"claim {self.namespace}/{self.name}: {self.phase}" + (f": {self.reason}" if self.reason else "")
+        yield f"  it wants {self.wanted}"
         for each in self.refused:
             yield f"  PersistentVolume {each.volume}: {each.reason}"
         if self.more:
             yield f"  and {self.more} more; volmgr claims lists them"
-        if not self.refused:
+        if not self.refused and self.named:
+            yield f"  there is no PersistentVolume {self.named}; add it to the manifests, or let the claim name another"
+        elif not self.refused:
             yield "  there is no PersistentVolume at all"
 
 
@@ -190,12 +198,14 @@ def _default(world: World) -> str:
 
 
 def _unbound(world: World, claim: PersistentVolumeClaim) -> UnboundClaim:
-    """Look closely at a few volumes: the one it names, then free ones, then the others."""
+    """Look closely at a few volumes: the one it names, or free ones, then the others."""
     default = _default(world)
-    volumes = [entry.item for entry in world.objects.values() if isinstance(entry.item, PersistentVolume)]
+    named = claim.volume_name
+    every = [entry.item for entry in world.objects.values() if isinstance(entry.item, PersistentVolume)]
+    volumes = [pv for pv in every if named in {"", pv.metadata.name}]
 
-    def nearness(pv: PersistentVolume) -> tuple[bool, bool, str]:
-        return pv.metadata.name != claim.volume_name, pv.phase != "Available", pv.metadata.name
+    def nearness(pv: PersistentVolume) -> tuple[bool, str]:
+        return pv.phase != "Available", pv.metadata.name
 
     nearest = heapq.nsmallest(NAMED, volumes, key=nearness)
     storage_class = pairing.claim_class(claim, default)
@@ -208,11 +218,23 @@ def _unbound(world: World, claim: PersistentVolumeClaim) -> UnboundClaim:
             Refused(volume=pv.metadata.name, reason=_reason(claim, pv, storage_class, world)) for pv in nearest
         ),
         more=len(volumes) - len(nearest),
+        wanted=_wanted(claim, storage_class),
+        named=named,
     )
 
 
+def _wanted(claim: PersistentVolumeClaim, storage_class: str) -> str:
+    size = claim.requests.get("storage")
+    parts = [
+        f"PersistentVolume {claim.volume_name}" if claim.volume_name else "",
+        f"storageClassName {storage_class!r}",
+        str(size) if size else "any size",
+        " and ".join(claim.access_modes) or "any access mode",
+        f"volumeMode {claim.volume_mode}",
+    ]
+    return ", ".join(filter(None, parts))
+
+
 def _reason(claim: PersistentVolumeClaim, pv: PersistentVolume, storage_class: str, world: World) -> str:
-    if claim.volume_name and claim.volume_name != pv.metadata.name:
-        return f"the claim names {claim.volume_name}"
     found = pairing.mismatch(claim, pv, storage_class, world.node)
     return found or "it would fit"

@@ -45,7 +45,8 @@ def _findings(world: World) -> Iterator[Finding]:
         yield Finding(check=f"source {name}", ok=not problem, detail=problem or "was read whole", remedy=remedy)
     for origin, errors in sorted(world.complaints.items()):
         for error in errors:
-            yield Finding(check=f"manifest {origin}", ok=False, detail=str(error), remedy=f"volmgr check {origin}")
+            detail = str(error).removeprefix(f"{origin}: ")
+            yield Finding(check=f"manifest {origin}", ok=False, detail=detail, remedy=f"volmgr check {origin}")
     for broken in world.plugins.broken:
         remedy = f"repair or uninstall {broken.origin.distribution}, then run volmgr plugins reload"
         yield Finding(check=f"package {broken.origin.distribution}", ok=False, detail=broken.problem, remedy=remedy)
