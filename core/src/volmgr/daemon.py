@@ -67,6 +67,7 @@ SWITCH_INTERVAL = 0.0005
 
 def main(argv: list[str] | None = None) -> None:
     """Run volmgrd; ends the process."""
+    gc.disable()  # what is imported and read until the start is over stays
     signal.signal(signal.SIGTERM, _leave)  # until there is a loop to end
     arguments = _parser().parse_args(argv)
     logs.configure(arguments.log_format, logging.DEBUG if arguments.verbose else logging.INFO)
@@ -270,7 +271,6 @@ class Daemon:
 
     def start(self) -> None:
         """Read what was accepted, and start what runs beside the main thread."""
-        gc.disable()  # what is read and imported here stays
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         self.world.sources["api"] = "its records are not read yet"
