@@ -26,7 +26,7 @@ def clean_paths(paths: Iterable[str]) -> dict[str, str]:
         if name in taken:
             raise SpecError(f"two files of one volume have the path {name!r}; give each a path of its own")
         taken.add(name)
-    for name in clean.values():
+    for name in (each for each in clean.values() if "/" in each):
         for above in PurePosixPath(name).parents:
             if str(above) in taken:
                 raise SpecError(f"{str(above)!r} is a file, and {name!r} lies below it; rename one of them")
