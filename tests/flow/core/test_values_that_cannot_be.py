@@ -52,7 +52,8 @@ def started(*types: VolumePlugin[NoteSource] | EmptyDir | Local) -> TestNode:
 
 def test_why_says_it_at_once_and_the_other_volumes_are_mounted() -> None:
     node = started(EmptyDir())
-    good, bad = {"name": "good", "emptyDir": {}}, {"name": "bad", "emptyDir": {"medium": "disk"}}
+    good: dict[str, object] = {"name": "good", "emptyDir": {}}
+    bad: dict[str, object] = {"name": "bad", "emptyDir": {"medium": "disk"}}
     node.apply(pod("web", good, bad, uid="uid-web"))
     (line,) = [line for line in why_lines(node.world, "web") if "volume bad" in line]
     assert 'unknown storage medium "disk"; write Memory' in line

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from volmgr.cli.app import cli
@@ -21,7 +20,7 @@ def manifest(tmp_path: Path, *volumes: dict[str, object], container: dict[str, o
     one = {"name": "c", "volumeMounts": names, **(container or {})}
     spec = {"containers": [one], "volumes": list(volumes)}
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
-    (tmp_path / "web.yaml").write_text(f"{FIRST}\n---\n{yaml.safe_dump(document)}")
+    (tmp_path / "web.yaml").write_text(f"{FIRST}\n---\n{json.dumps(document)}")
     return str(tmp_path / "web.yaml")
 
 
