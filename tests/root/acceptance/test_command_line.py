@@ -187,7 +187,8 @@ def test_plan_with_a_daemon_that_cannot_do_it_yet_ends_with_2(node: Outside, tmp
 
 
 def test_events_are_flushed_line_by_line(node: Outside) -> None:
-    command = [str(BIN / "volmgr"), "--socket", str(node.socket), "events", "-f", "-o", "json"]
+    heeding = ["env", "--default-signal=INT"]  # a shell lets what it runs in the background ignore it
+    command = [*heeding, str(BIN / "volmgr"), "--socket", str(node.socket), "events", "-f", "-o", "json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout is not None
         node.put("shop.json", pod("shop", memory()))

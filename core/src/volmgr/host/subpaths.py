@@ -262,6 +262,7 @@ def _make_directory(name: str, above: int, mode: int) -> None:
     try:
         _give_mode(draft, above, mode)
         syscalls.rename_new(draft, name, above)
+        _give_mode(name, above, mode)  # another's draft, which came in the place of ours before it had its mode
     except OSError as error:
         with suppress(OSError):
             os.rmdir(draft, dir_fd=above)
