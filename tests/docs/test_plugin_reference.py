@@ -11,8 +11,6 @@ PAGE = ROOT / "docs/plugins/reference.md"
 VALUES = {
     "API_VERSION",
     "DEFAULT_TYPE",
-    "MISSING_CONFIG_KEY",
-    "MISSING_SECRET_KEY",
     "Object",
     "Objects",
     "Payload",

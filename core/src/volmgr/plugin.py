@@ -45,16 +45,14 @@ from volmgr.model.objects import (
     StorageClass,
 )
 from volmgr.model.payload import (
-    MISSING_CONFIG_KEY,
-    MISSING_SECRET_KEY,
     KeyToPath,
     Payload,
     PayloadFile,
     check_items,
     files_of,
-    keys_of,
     mode_of,
     needed_object,
+    object_files,
 )
 from volmgr.model.pod import Container, FieldRef, Pod, PodSpec, ResourceFieldRef, ResourceRequirements, VolumeMount
 from volmgr.model.quantity import Quantity
@@ -105,8 +103,6 @@ if TYPE_CHECKING:
 __all__ = [
     "API_VERSION",
     "DEFAULT_TYPE",
-    "MISSING_CONFIG_KEY",
-    "MISSING_SECRET_KEY",
     "Applies",
     "Attach",
     "Attachable",
@@ -202,10 +198,10 @@ __all__ = [
     "files_of",
     "hookimpl",
     "is_qualified",
-    "keys_of",
     "matches_labels",
     "mode_of",
     "needed_object",
+    "object_files",
     "path_problem",
     "taken_back",
     "watch_directories",

@@ -13,7 +13,7 @@ from typing import TypeVar
 from volmgr.errors import SpecError, TransientError
 from volmgr.model.file_paths import clean_paths
 from volmgr.model.meta import ObjectRef
-from volmgr.model.objects import ConfigMap, Object
+from volmgr.model.objects import ConfigMap, Object, Secret
 
 T = TypeVar("T", bound=Object)
 
@@ -21,10 +21,12 @@ DEFAULT_MODE = 0o644
 """The mode of files of which nobody says one; an API server writes it into every volume, a manifest need not."""
 GROUP_BITS = 0o440
 """What the Pod's group, and the owner, may do with a file once the volume is given to a group."""
-MISSING_CONFIG_KEY = "configmap references non-existent config key: {}"
-"""What kubelet says of a key that a ConfigMap lacks."""
-MISSING_SECRET_KEY = "references non-existent secret key: {}"  # noqa: S105 - words, no secret
-"""What kubelet says of a key that a Secret lacks."""
+_MISSING_KEY = "references non-existent secret key: {}"
+_KINDS: Mapping[str, tuple[type[Secret | ConfigMap], str]] = {
+    "Secret": (Secret, _MISSING_KEY),
+    "ConfigMap": (ConfigMap, "configmap references non-existent config key: {}"),
+}
+"""The objects whose keys become files, and what kubelet says of a key that one lacks."""
 _ADD = "add it there, correct items, or write optional: true"
 """What to do about a key that is missing."""
 _MOST_MODE = 0o777
@@ -82,8 +84,30 @@ def needed_object(
     raise TransientError(f"{by} needs {ref}, which is missing" if by else f"{ref} is missing", waits_for=str(ref))
 
 
-def keys_of(found: ConfigMap) -> dict[str, bytes]:
-    """Give the content of each key of a ConfigMap; raises SpecError for one that is there twice."""
+def object_files(
+    objects: Mapping[ObjectRef, Object],
+    ref: ObjectRef,
+    items: Sequence[KeyToPath],
+    *,
+    default_mode: int | None = None,
+    optional: bool = False,
+    by: str = "",
+) -> dict[str, PayloadFile]:
+    """Give the files of a Secret or ConfigMap, as `files_of` does; none of a missing one if `optional`.
+
+    Raises TransientError for one that is missing and waited for (`by` names who needs it), SpecError as `files_of`.
+    """
+    kind, missing = _KINDS[ref.kind]
+    found = needed_object(objects, ref, kind, optional=optional, by=by)
+    if found is None:
+        return {}
+    return files_of(_keys_of(found), items, default_mode=default_mode, optional=optional, missing=missing)
+
+
+def _keys_of(found: Secret | ConfigMap) -> Mapping[str, bytes]:
+    """Give the content of each key; raises SpecError for one that a ConfigMap has twice."""
+    if isinstance(found, Secret):
+        return found.data
     twice = sorted(found.data.keys() & found.binary_data.keys())
     if twice:
         raise SpecError(
@@ -111,7 +135,7 @@ def files_of(
     *,
     default_mode: int | None = None,
     optional: bool = False,
-    missing: str = MISSING_SECRET_KEY,
+    missing: str = _MISSING_KEY,
 ) -> dict[str, PayloadFile]:
     """Give the files of one object's keys: all of them, or those that `items` choose.
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from volmgr.plugin import (
-    MISSING_CONFIG_KEY,
-    ConfigMap,
     Handles,
     Host,
     KeyToPath,
@@ -23,9 +21,7 @@ from volmgr.plugin import (
     VolumeSpec,
     Where,
     check_items,
-    files_of,
-    keys_of,
-    needed_object,
+    object_files,
 )
 
 
@@ -60,17 +56,14 @@ class ConfigMapVolume(PayloadVolume[ConfigMapSource]):
 
     def _payload(self, request: Mount[ConfigMapSource], host: Host) -> Payload:
         del host
-        source, ref = request.spec.source, _ref(request.spec, request.pod)
-        by = f"volume {request.spec.name}"
-        found = needed_object(request.objects, ref, ConfigMap, optional=source.optional, by=by)
-        if found is None:
-            return {}
-        return files_of(
-            keys_of(found),
-            source.items,
-            default_mode=source.default_mode,
-            optional=source.optional,
-            missing=MISSING_CONFIG_KEY,
+        spec = request.spec
+        return object_files(
+            request.objects,
+            _ref(spec, request.pod),
+            spec.source.items,
+            default_mode=spec.source.default_mode,
+            optional=spec.source.optional,
+            by=f"volume {spec.name}",
         )
 
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
 
 from volmgr.plugin import (
-    MISSING_CONFIG_KEY,
-    MISSING_SECRET_KEY,
-    ConfigMap,
     Host,
     Mount,
-    Object,
     ObjectRef,
     OperationError,
     Payload,
@@ -22,7 +17,6 @@ from volmgr.plugin import (
     PluginError,
     Pod,
     Reference,
-    Secret,
     ServiceAccount,
     SpecError,
     TransientError,
@@ -34,10 +28,8 @@ from volmgr.plugin import (
     clean_path,
     clean_paths,
     downward_files,
-    files_of,
-    keys_of,
     mode_of,
-    needed_object,
+    object_files,
 )
 from volmgr_projected import bundles
 from volmgr_projected.sources import (
@@ -48,8 +40,6 @@ from volmgr_projected.sources import (
     Source,
     TokenProjection,
 )
-
-T = TypeVar("T", bound=Object)
 
 _Failure = SpecError | OperationError | TransientError | PluginError
 _PRIVATE_MODE = 0o600
@@ -182,10 +172,8 @@ class Projection:
 
     def _files(self, source: Source) -> Payload:
         match _only(source):
-            case ObjectProjection() as given if given is source.secret:
-                return self._of_secret(given)
             case ObjectProjection() as given:
-                return self._of_config_map(given)
+                return self._of_object(given, source)
             case DownwardProjection() as given:
                 available = allocatable(self.request.node, capacity(self.host))
                 return downward_files(given.items, self.request.pod, available, self._default_mode)
@@ -198,22 +186,11 @@ class Projection:
     def _default_mode(self) -> int | None:
         return self.request.spec.source.default_mode
 
-    def _of_secret(self, given: ObjectProjection) -> Payload:
-        found = self._object(Secret, given)
-        return {} if found is None else self._chosen(found.data, given, MISSING_SECRET_KEY)
-
-    def _of_config_map(self, given: ObjectProjection) -> Payload:
-        found = self._object(ConfigMap, given)
-        if found is None:
-            return {}
-        return self._chosen(keys_of(found), given, MISSING_CONFIG_KEY)
-
-    def _object(self, kind: type[T], given: ObjectProjection) -> T | None:
-        ref = ObjectRef(kind.__name__, self.request.pod.metadata.namespace, given.name)
-        return needed_object(self.request.objects, ref, kind, optional=given.optional)
-
-    def _chosen(self, data: Mapping[str, bytes], given: ObjectProjection, missing: str) -> Payload:
-        return files_of(data, given.items, default_mode=self._default_mode, optional=given.optional, missing=missing)
+    def _of_object(self, given: ObjectProjection, source: Source) -> Payload:
+        ref = _named(given, source, self.request.pod.metadata.namespace)
+        return object_files(
+            self.request.objects, ref, given.items, default_mode=self._default_mode, optional=given.optional
+        )
 
     def _bundle(self, given: BundleProjection) -> PayloadFile:
         found = bundles.chosen(given, self.request.objects)

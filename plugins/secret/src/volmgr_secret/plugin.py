@@ -17,13 +17,11 @@ from volmgr.plugin import (
     PayloadVolume,
     Pod,
     Reference,
-    Secret,
     SpecError,
     VolumeSpec,
     Where,
     check_items,
-    files_of,
-    needed_object,
+    object_files,
 )
 
 
@@ -57,12 +55,15 @@ class SecretVolume(PayloadVolume[SecretSource]):
 
     def _payload(self, request: Mount[SecretSource], host: Host) -> Payload:
         del host
-        source, ref = request.spec.source, _ref(request.spec, request.pod)
-        by = f"volume {request.spec.name}"
-        found = needed_object(request.objects, ref, Secret, optional=source.optional, by=by)
-        if found is None:
-            return {}
-        return files_of(found.data, source.items, default_mode=source.default_mode, optional=source.optional)
+        spec = request.spec
+        return object_files(
+            request.objects,
+            _ref(spec, request.pod),
+            spec.source.items,
+            default_mode=spec.source.default_mode,
+            optional=spec.source.optional,
+            by=f"volume {spec.name}",
+        )
 
 
 def _ref(spec: VolumeSpec[SecretSource], pod: Pod) -> ObjectRef:
