@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from volmgr import claims, limits
 from volmgr.desired import DesiredMount, DesiredVolume
 from volmgr.errors import PluginError, SpecError, VolmgrError
+from volmgr.manifest.volumes import DRIVER_FIELDS
 from volmgr.model import expansion
 from volmgr.model.meta import ObjectRef
 from volmgr.model.names import shared_volume_name, source_key, source_revision
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from volmgr.model.pod import Pod, PodVolume
     from volmgr.plugins import Plugins
     from volmgr.volume_type import VolumeType
-
-DRIVER_FIELDS = frozenset({"csi", "flexVolume"})
-"""Fields whose value names a driver."""
 
 
 class Stance(StrEnum):
