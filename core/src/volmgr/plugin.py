@@ -29,6 +29,7 @@ from volmgr.host.capacity import capacity
 from volmgr.host.empty_dirs import PodDirectory, check_medium
 from volmgr.host.filesystems import DEFAULT_TYPE, DeviceMount
 from volmgr.host.interface import CommandResult, FileInfo, FileSystem, Host, Identity, MountEntry, Unpacked, Unpacking
+from volmgr.host.mount_points import device_behind, remove_mount_point, unmounted_if_it_fails
 from volmgr.model.downward import DownwardFile, allocatable, check_downward, downward_files
 from volmgr.model.file_paths import clean_path, clean_paths
 from volmgr.model.meta import ObjectMeta, ObjectRef
@@ -194,6 +195,7 @@ __all__ = [
     "clean_path",
     "clean_paths",
     "context_option",
+    "device_behind",
     "downward_files",
     "files_of",
     "hookimpl",
@@ -203,7 +205,9 @@ __all__ = [
     "needed_object",
     "object_files",
     "path_problem",
+    "remove_mount_point",
     "taken_back",
+    "unmounted_if_it_fails",
     "watch_directories",
 ]
 

@@ -15,6 +15,7 @@ from volmgr.errors import CommandError, OperationError
 from volmgr.host.device_content import ext_size
 from volmgr.host.empty_dirs import Usage
 from volmgr.host.formatting import EXT, Formatting, probed
+from volmgr.host.mount_points import remove_mount_point
 from volmgr.host.unasked import silent
 
 if TYPE_CHECKING:
@@ -90,8 +91,7 @@ class FileSystems:
     def unmount(self, target: Path) -> None:
         """Unmount a device's directory and remove it; gone is success. Raises BusyError, or OperationError for data."""
         self._host.mounts.unmount(target)
-        if self._host.files.info(target) is not None and not self._host.files.remove_directory(target):
-            raise OperationError(f"{target} is not mounted, yet there is something in it: it is kept; move it away")
+        remove_mount_point(target, self._host)
 
     def grow(self, device: Path, target: Path, *, deadline: float = FORMAT_DEADLINE) -> int:
         """Let the file system mounted on `target` use all of its device; gives the device's size in bytes.

@@ -5,8 +5,7 @@ For tests of the core, on FakeHost and on the kernel alike. The image must exist
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,8 +38,6 @@ from volmgr.plugin import (
     Objects,
     OperationError,
     Reconstructed,
-    TransientError,
-    UncertainError,
     Unmount,
     UnmountDevice,
     Unmounted,
@@ -49,6 +46,7 @@ from volmgr.plugin import (
     VolumeSpec,
     WaitForAttach,
     Where,
+    unmounted_if_it_fails,
 )
 from volmgr.testing.volume import Sample
 
@@ -107,7 +105,7 @@ class LoopDisk(
     def mount_device(self, request: MountDevice[LoopDiskSource], host: Host) -> DeviceMounted:
         if request.mode is VolumeMode.FILESYSTEM:
             fstype = request.spec.source.fs_type
-            with _undone_if_it_fails(request.target, host):
+            with unmounted_if_it_fails(request.target, host):
                 host.files.ensure_directory(request.target, 0o750)
                 host.mounts.ensure_mounted(request.target, fstype, source=request.device_path, options=request.options)
         return DeviceMounted(device_path=request.device_path)
@@ -124,7 +122,7 @@ class LoopDisk(
         if request.device_target is None:
             raise OperationError(f"mounting {request.spec.source.path}: it is not mounted on the node")
         options = ("ro",) if request.read_only else ()
-        with _undone_if_it_fails(request.target, host):
+        with unmounted_if_it_fails(request.target, host):
             host.files.ensure_directory(request.target, 0o750)
             host.mounts.ensure_bound(request.device_target, request.target, options=options)
         return Mounted()
@@ -169,22 +167,6 @@ def _formatted_image(image: Path, host: Host) -> None:
     device = host.block.attach_loop(image)
     host.commands.run(("mkfs.ext4", "-q", "-F", str(device)))
     host.block.detach_loop(device)
-
-
-@contextmanager
-def _undone_if_it_fails(target: Path, host: Host) -> Generator[None]:
-    """Leave nothing of a mount that failed, unless it was there before."""
-    was_there = host.mounts.is_mount_point(target)
-    try:
-        yield
-    except (OperationError, TransientError):
-        try:
-            if not was_there:
-                host.mounts.unmount(target)
-                host.files.remove_directory(target)
-        except OperationError as error:
-            raise UncertainError(f"{target} may be mounted: {error}") from error
-        raise
 
 
 def _mounts(host: Host) -> Path:

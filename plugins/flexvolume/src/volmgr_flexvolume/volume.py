@@ -5,6 +5,7 @@ Behaviour: `behaviours.md` §4.12, which is `pkg/volume/flexvolume` of kubelet 1
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from volmgr.plugin import (
@@ -40,14 +41,15 @@ from volmgr.plugin import (
     Reconstructed,
     Reference,
     Secret,
-    TransientError,
-    UncertainError,
     Unmount,
     UnmountDevice,
     Unmounted,
     VolumePlugin,
     VolumeSpec,
     WaitForAttach,
+    device_behind,
+    remove_mount_point,
+    taken_back,
 )
 from volmgr_flexvolume.driver import Driver
 from volmgr_flexvolume.protocol import Capabilities, encoded, mount_options_of, options_json
@@ -86,7 +88,7 @@ class FlexVolume(VolumePlugin[FlexVolumeSource], Expandable[FlexVolumeSource]):
             return Mounted()
         secrets = self._secrets(request)
         host.files.ensure_directory(request.target, _MODE)
-        try:
+        with _removed_if_it_fails(request.target, host):
             reply = self._driver.ask(
                 host,
                 "mount",
@@ -99,9 +101,6 @@ class FlexVolume(VolumePlugin[FlexVolumeSource], Expandable[FlexVolumeSource]):
             if reply is None:
                 self._bind(request, host)
             return Mounted(notices=_notices(self.name, request.target, host))
-        except (OperationError, TransientError) as error:
-            _take_back(request.target, error, host)
-            raise
 
     def _secrets(self, request: Mount[FlexVolumeSource]) -> dict[str, str]:
         ref = secret_of(request.spec, request.pod)
@@ -133,8 +132,7 @@ class FlexVolume(VolumePlugin[FlexVolumeSource], Expandable[FlexVolumeSource]):
             host.mounts.unmount(target)
         elif host.mounts.is_mount_point(target):
             raise OperationError(f"driver {self.name} said that {command} was done, and {target} is still mounted")
-        if host.files.info(target) is not None and not host.files.remove_directory(target):
-            raise OperationError(f"{target} is not mounted, yet there is something in it: it is kept; move it away")
+        remove_mount_point(target, host)
 
     def expand(self, request: Expand[FlexVolumeSource], host: Host) -> Expanded:
         options, device = options_json(request.spec), request.device_path
@@ -213,7 +211,7 @@ class AttachableFlexVolume(FlexVolume, Attachable[FlexVolumeSource], DeviceMount
     def mount_device(self, request: MountDevice[FlexVolumeSource], host: Host) -> DeviceMounted:
         if not host.mounts.is_mount_point(request.target):
             host.files.ensure_directory(request.target, _MODE)
-            try:
+            with _removed_if_it_fails(request.target, host):
                 reply = self._driver.ask(
                     host,
                     "mountdevice",
@@ -225,9 +223,6 @@ class AttachableFlexVolume(FlexVolume, Attachable[FlexVolumeSource], DeviceMount
                 )
                 if reply is None and request.device_path:
                     _mount_file_system(request, host)
-            except (OperationError, TransientError) as error:
-                _take_back(request.target, error, host)
-                raise
         return DeviceMounted(device_path=request.device_path)
 
     def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
@@ -237,24 +232,14 @@ class AttachableFlexVolume(FlexVolume, Attachable[FlexVolumeSource], DeviceMount
     def reconstruct(self, found: Found, host: Host) -> Reconstructed[FlexVolumeSource]:
         source = FlexVolumeSource(driver=self.name)
         spec = VolumeSpec(name=found.spec_name, type=FIELD, driver=self.name, source=source)
-        mine, shared = (host.mounts.entry(path) for path in (found.path, self.device_target(spec, host)))
-        known = mine is not None and shared is not None and mine.device == shared.device
-        return Reconstructed(spec=spec, device_path=shared.source if known and shared is not None else "")
+        return Reconstructed(spec=spec, device_path=device_behind(found.path, self.device_target(spec, host), host))
 
 
 class _Measured(Measurable):
     """A driver that says `supportsMetrics`: its mounts can be asked by statfs."""
 
     def measure(self, request: Measure, host: Host) -> Measured:
-        found = host.mounts.file_system(request.path)
-        return Measured(
-            capacity=found.size,
-            available=found.available,
-            used=found.size - found.available,
-            inodes=found.inodes,
-            inodes_free=found.inodes_free,
-            inodes_used=found.inodes - found.inodes_free,
-        )
+        return Measured.of(host.filesystems.measure(request.path))
 
 
 class MeasuredFlexVolume(FlexVolume, _Measured):
@@ -304,13 +289,11 @@ def _notices(driver: str, target: Path, host: Host) -> tuple[Notice, ...]:
     return (Notice("NothingMounted", message),)
 
 
-def _take_back(target: Path, error: Exception, host: Host) -> None:
-    """Remove the directory of a mount that failed; raises UncertainError when there is something in it."""
-    try:
-        gone = not host.mounts.is_mount_point(target) and host.files.remove_directory(target)
-    except OperationError as trouble:
-        raise UncertainError(f"{target} may be mounted ({trouble}): {error}") from error
-    if not gone:
-        raise UncertainError(
-            f"{target} is mounted or has something in it, although mounting failed: {error}"
-        ) from error
+def _removed_if_it_fails(target: Path, host: Host) -> AbstractContextManager[None]:
+    """Remove the directory of a mount that fails; what the driver mounted all the same, only the driver unmounts."""
+
+    def undo() -> None:
+        if host.mounts.is_mount_point(target) or not host.files.remove_directory(target):
+            raise OperationError(f"{target} is mounted or has something in it, although mounting failed")
+
+    return taken_back(undo, f"mounting {target}")

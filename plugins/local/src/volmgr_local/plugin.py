@@ -5,7 +5,6 @@ Behaviour: `pkg/volume/local` of kubelet 1.37.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,8 +45,10 @@ from volmgr.plugin import (
     VolumePlugin,
     VolumeSpec,
     Where,
+    device_behind,
     path_problem,
-    taken_back,
+    remove_mount_point,
+    unmounted_if_it_fails,
 )
 
 _MODE = 0o750
@@ -102,18 +103,15 @@ class Local(
         if request.mode is VolumeMode.BLOCK:
             return Mounted(device_path=str(path))
         origin = path if found.kind == "directory" else _mounted_device(request, host)
-        was_there = host.mounts.is_mount_point(request.target)
-        host.files.ensure_directory(request.target, _MODE)
-        with _taken_away(request.target, host, was_there=was_there):
+        with unmounted_if_it_fails(request.target, host):
+            host.files.ensure_directory(request.target, _MODE)
             host.mounts.ensure_bound(origin, request.target, options=_options(request))
             return Mounted(notices=_give_to_group(request, host))
 
     def unmount(self, request: Unmount, host: Host) -> Unmounted:
         if request.mode is VolumeMode.FILESYSTEM:
             host.mounts.unmount_below(request.target)
-            if host.files.info(request.target) is not None and not host.files.remove_directory(request.target):
-                message = f"{request.target} is not mounted, yet there is something in it: it is kept; move it away"
-                raise OperationError(message)
+            remove_mount_point(request.target, host)
         return Unmounted()
 
     def expand(self, request: Expand[LocalSource], host: Host) -> Expanded:
@@ -129,9 +127,7 @@ class Local(
     def reconstruct(self, found: Found, host: Host) -> Reconstructed[LocalSource]:
         device = ""
         if found.mode is VolumeMode.FILESYSTEM:
-            mine, shared = (host.mounts.entry(path) for path in (found.path, _mounts(host) / found.spec_name))
-            if mine is not None and shared is not None and mine.device == shared.device:
-                device = shared.source
+            device = device_behind(found.path, _mounts(host) / found.spec_name, host)
         elif host.files.read_link(found.path) is None:
             message = f"{found.path} is no symbolic link to a device"
             raise NotReconstructible(message)
@@ -181,8 +177,6 @@ def _found(path: Path, mode: VolumeMode, host: Host) -> FileInfo:
 
 def _mount_file_system(request: MountDevice[LocalSource], path: Path, host: Host) -> None:
     pv = request.spec.pv
-    was_there = host.mounts.is_mount_point(request.target)
-    host.files.ensure_directory(request.target, _MODE)
     wanted = DeviceMount(
         device=path,
         target=request.target,
@@ -194,7 +188,8 @@ def _mount_file_system(request: MountDevice[LocalSource], path: Path, host: Host
         deadline=request.deadline - host.clock(),
         progress=request.progress,
     )
-    with _taken_away(request.target, host, was_there=was_there):
+    with unmounted_if_it_fails(request.target, host):
+        host.files.ensure_directory(request.target, _MODE)
         host.filesystems.ensure_mounted(wanted)
 
 
@@ -243,14 +238,3 @@ def others(target: Path, host: Host) -> tuple[Path, ...]:
         for entry in host.mounts.below(host.paths.pods)
         if mine is not None and entry.target != target and (entry.device, entry.root) == (mine.device, mine.root)
     )
-
-
-def _taken_away(target: Path, host: Host, *, was_there: bool) -> AbstractContextManager[None]:
-    """Undo what a mount that fails began; what was mounted before it stays."""
-
-    def undo() -> None:
-        if not was_there:
-            host.mounts.unmount(target)
-            host.files.remove_directory(target)
-
-    return taken_back(undo, f"mounting {target}")
