@@ -9,7 +9,7 @@ A type is tested with its source's default values, or with what the module `cont
 
     def samples(top: Path) -> Iterable[object]:
         yield NfsSource(server="localhost", path=f"{top}/export")       # a source, or
-        yield EmptyDirSource(medium="HugePages"), Pod(...)              # a source and the Pod that uses it
+        yield Sample(source=EmptyDirSource(medium="HugePages"), pod=…)  # with its Pod, objects, settings …
 
 `top` is an empty directory outside volmgr's root that the samples may name.
 """

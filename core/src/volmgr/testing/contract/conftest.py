@@ -23,6 +23,8 @@ from volmgr.testing.contract.subject import (
 from volmgr.testing.fake_host import FakeHost
 from volmgr.testing.real_host import RealHosts
 
+pytest.register_assert_rewrite("volmgr.testing.contract.attempts")  # so that its failures show what differs
+
 Machine = Callable[[], tuple[Host, Path]]
 
 

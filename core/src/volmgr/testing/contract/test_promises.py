@@ -5,41 +5,61 @@ Each is a plain function of a Subject, so that the suite itself is tested with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from volmgr.errors import BusyError, OperationError, TransientError, UncertainError, VolmgrError
+from volmgr.errors import OperationError
 from volmgr.host.atomic import DATA
-from volmgr.host.interface import Host
 from volmgr.model.names import is_qualified
 from volmgr.plugin import (
     DeviceMounted,
     DeviceUnmounted,
-    Expandable,
     Expanded,
     Measurable,
     Measured,
     Mounted,
     Reconstructed,
     Unmounted,
-    VolumePlugin,
 )
 from volmgr.testing.contract.abilities import Ability, can, needs
-from volmgr.testing.contract.subject import MOUNT, Stage, Step, Subject
-from volmgr.testing.fault_host import Fault, FaultHost, Killed, When
+from volmgr.testing.contract.attempts import (
+    GROUP,
+    assert_a_failure_leaves_nothing,
+    assert_errors_are_of_volmgr,
+    assert_it_can_be_repeated,
+    assert_it_can_be_undone,
+    assert_the_next_completes,
+    assert_uncertain_stays_uncertain,
+    attach,
+    detach,
+    differences,
+    expand,
+    failing,
+    killed,
+    leftovers,
+    lose_everything,
+    measure,
+    memory_of,
+    mount,
+    mount_device,
+    mount_for_group,
+    mounted_and_unmounted,
+    mounted_with_data,
+    nothing,
+    read_back,
+    reconstruct,
+    unmount,
+    unmount_device,
+    write_user_data,
+)
+from volmgr.testing.contract.subject import Step, Subject
+from volmgr.testing.fault_host import When
 from volmgr.testing.volume import pod
 
-GROUP = 4711
-"""A group that nothing on a host has."""
-
 BOTH_SIDES = pytest.mark.parametrize("when", list(When))
-
-_MOST_CALLS = 1000
 
 
 def test_the_name_is_qualified_and_the_same_for_every_object(subject: Subject) -> None:
@@ -168,42 +188,24 @@ def test_pods_do_not_share_what_is_theirs(subject: Subject) -> None:
 @BOTH_SIDES
 def test_a_killed_mount_is_completed_by_the_next(subject: Subject, when: When) -> None:
     """Prevents: half a volume that is taken for a whole one: no marker, no mode, no group after kill -9."""
-    undisturbed = subject.stage()
-    undisturbed.volume.mount(undisturbed.host, fs_group=GROUP)
-    wanted = undisturbed.state()
-    for stage, faulty, _ in killed(subject, nothing, mount_for_group, when):
-        stage.volume.mount(stage.host, fs_group=GROUP)
-        assert stage.state() == wanted, f"killed {when} {faulty.trace[-1]}"
+    assert_the_next_completes(subject, nothing, mount_for_group, when)
 
 
 @BOTH_SIDES
 def test_a_killed_mount_can_be_unmounted(subject: Subject, when: When) -> None:
     """Prevents: leaks of Pods that were deleted while the daemon was down."""
-    before = subject.stage().state()
-    for stage, faulty, _ in killed(subject, nothing, mount_for_group, when):
-        stage.volume.unmount(stage.host)
-        assert leftovers(stage, before) == {}, f"killed {when} {faulty.trace[-1]}"
+    assert_it_can_be_undone(subject, mount_for_group, unmount, when)
 
 
 @BOTH_SIDES
 def test_a_killed_unmount_is_completed_by_the_next(subject: Subject, when: When) -> None:
     """Prevents: a teardown that, begun and cut off, finds its own leavings strange."""
-    undisturbed = subject.stage()
-    mounted_with_data(undisturbed)
-    undisturbed.volume.unmount(undisturbed.host)
-    wanted = undisturbed.state()
-    for stage, faulty, _ in killed(subject, mounted_with_data, unmount, when):
-        stage.volume.unmount(stage.host)
-        assert stage.state() == wanted, f"killed {when} {faulty.trace[-1]}"
+    assert_the_next_completes(subject, mounted_with_data, unmount, when)
 
 
 def test_a_failed_mount_leaves_nothing_or_says_that_it_is_uncertain(subject: Subject) -> None:
     """Prevents: leaks of failed mounts: what is not uncertain counts as gone, and is never unmounted."""
-    before = subject.stage().state()
-    for error in (OperationError("the disk is full"), TransientError("not yet"), BusyError("in use")):
-        for stage, faulty, outcome in failing(subject, nothing, mount_for_group, error):
-            if isinstance(outcome, VolmgrError) and not isinstance(outcome, UncertainError):
-                assert leftovers(stage, before) == {}, f"{outcome!r} at {faulty.trace[-1]}"
+    assert_a_failure_leaves_nothing(subject, mount_for_group)
 
 
 def test_a_failed_mount_is_mended_by_the_next(subject: Subject) -> None:
@@ -218,30 +220,17 @@ def test_a_failed_mount_is_mended_by_the_next(subject: Subject) -> None:
 
 def test_what_is_uncertain_is_never_reported_as_less(subject: Subject) -> None:
     """Prevents: a helper that was killed at its deadline, and may have mounted, reported as a clean failure."""
-    for _, faulty, outcome in failing(subject, nothing, mount, UncertainError("deadline"), When.AFTER):
-        if isinstance(outcome, BaseException):
-            assert isinstance(outcome, UncertainError), f"{outcome!r} at {faulty.trace[-1]}"
+    assert_uncertain_stays_uncertain(subject, mount)
 
 
 def test_a_failed_unmount_can_be_repeated(subject: Subject) -> None:
     """Prevents: a busy mount that is forgotten, or whose second teardown fails on what the first one did."""
-    undisturbed = subject.stage()
-    mounted_with_data(undisturbed)
-    undisturbed.volume.unmount(undisturbed.host)
-    wanted = undisturbed.state()
-    for stage, faulty, outcome in failing(subject, mounted_with_data, unmount, BusyError("in use")):
-        if not isinstance(outcome, BaseException):
-            assert stage.state() == wanted, f"{faulty.trace[-1]} failed, and nobody said so"
-        stage.volume.unmount(stage.host)
-        assert stage.state() == wanted, f"{outcome!r} at {faulty.trace[-1]}"
+    assert_it_can_be_repeated(subject, mounted_with_data, unmount)
 
 
 def test_errors_are_those_of_volmgr(subject: Subject) -> None:
     """Prevents: tracebacks for what is nobody's bug: every failure of the host has an error that says who must act."""
-    for action in (mount_for_group, unmount, measure, reconstruct):
-        for _, faulty, outcome in failing(subject, mounted_with_data, action, OperationError("input/output error")):
-            if isinstance(outcome, BaseException):
-                assert isinstance(outcome, VolmgrError), f"{outcome!r} at {faulty.trace[-1]}"
+    assert_errors_are_of_volmgr(subject, mounted_with_data, (mount_for_group, unmount, measure, reconstruct))
 
 
 def test_nothing_but_the_volumes_own_paths_is_touched(subject: Subject) -> None:
@@ -461,77 +450,44 @@ def test_a_device_unmount_needs_names_only(subject: Subject) -> None:
 @BOTH_SIDES
 def test_a_killed_device_mount_is_completed_by_the_next(subject: Subject, when: When) -> None:
     """Prevents: half a node mount, or half a file system, that is taken for a whole one, or refused for ever."""
-    undisturbed = subject.stage(Step.ATTACHED)
-    undisturbed.volume.mount_device(undisturbed.host)
-    wanted = undisturbed.state()
-    for stage, faulty, _ in killed(subject, nothing, mount_device, when, Step.ATTACHED):
-        stage.volume.mount_device(stage.host)
-        assert stage.state() == wanted, f"killed {when} {faulty.trace[-1]}"
+    assert_the_next_completes(subject, nothing, mount_device, when, Step.ATTACHED)
 
 
 @needs(Ability.DEVICE)
 @BOTH_SIDES
 def test_a_killed_device_mount_can_be_unmounted(subject: Subject, when: When) -> None:
     """Prevents: leaks of Pods that were deleted while the daemon was down."""
-    before = subject.stage(Step.ATTACHED).state()
-    for stage, faulty, _ in killed(subject, nothing, mount_device, when, Step.ATTACHED):
-        stage.volume.unmount_device(stage.host)
-        assert leftovers(stage, before) == {}, f"killed {when} {faulty.trace[-1]}"
+    assert_it_can_be_undone(subject, mount_device, unmount_device, when, Step.ATTACHED)
 
 
 @needs(Ability.DEVICE)
 @BOTH_SIDES
 def test_a_killed_device_unmount_is_completed_by_the_next(subject: Subject, when: When) -> None:
     """Prevents: a teardown that, begun and cut off, finds its own leavings strange."""
-    undisturbed = subject.stage()
-    mounted_and_unmounted(undisturbed)
-    undisturbed.volume.unmount_device(undisturbed.host)
-    wanted = undisturbed.state()
-    for stage, faulty, _ in killed(subject, mounted_and_unmounted, unmount_device, when):
-        stage.volume.unmount_device(stage.host)
-        assert stage.state() == wanted, f"killed {when} {faulty.trace[-1]}"
+    assert_the_next_completes(subject, mounted_and_unmounted, unmount_device, when)
 
 
 @needs(Ability.DEVICE)
 def test_a_failed_device_mount_leaves_nothing_or_says_that_it_is_uncertain(subject: Subject) -> None:
     """Prevents: node mounts that count as gone, and keep their device in use."""
-    before = subject.stage(Step.ATTACHED).state()
-    for error in (OperationError("the disk is full"), TransientError("not yet"), BusyError("in use")):
-        for stage, faulty, outcome in failing(subject, nothing, mount_device, error, step=Step.ATTACHED):
-            if isinstance(outcome, VolmgrError) and not isinstance(outcome, UncertainError):
-                assert leftovers(stage, before) == {}, f"{outcome!r} at {faulty.trace[-1]}"
+    assert_a_failure_leaves_nothing(subject, mount_device, Step.ATTACHED)
 
 
 @needs(Ability.DEVICE)
 def test_a_failed_device_unmount_can_be_repeated(subject: Subject) -> None:
     """Prevents: a busy node mount that is forgotten: its device is detached under it."""
-    undisturbed = subject.stage()
-    mounted_and_unmounted(undisturbed)
-    undisturbed.volume.unmount_device(undisturbed.host)
-    wanted = undisturbed.state()
-    for stage, faulty, outcome in failing(subject, mounted_and_unmounted, unmount_device, BusyError("in use")):
-        if not isinstance(outcome, BaseException):
-            assert stage.state() == wanted, f"{faulty.trace[-1]} failed, and nobody said so"
-        stage.volume.unmount_device(stage.host)
-        assert stage.state() == wanted, f"{outcome!r} at {faulty.trace[-1]}"
+    assert_it_can_be_repeated(subject, mounted_and_unmounted, unmount_device)
 
 
 @needs(Ability.DEVICE)
 def test_what_is_uncertain_of_a_device_is_never_reported_as_less(subject: Subject) -> None:
     """Prevents: mkfs that was killed at its deadline, reported as if nothing had happened."""
-    error = UncertainError("deadline")
-    for _, faulty, outcome in failing(subject, nothing, mount_device, error, When.AFTER, Step.ATTACHED):
-        if isinstance(outcome, BaseException):
-            assert isinstance(outcome, UncertainError), f"{outcome!r} at {faulty.trace[-1]}"
+    assert_uncertain_stays_uncertain(subject, mount_device, Step.ATTACHED)
 
 
 def test_errors_of_device_operations_are_those_of_volmgr(subject: Subject) -> None:
     """Prevents: tracebacks for what is nobody's bug."""
-    error = OperationError("input/output error")
-    for action in (mount_device, unmount_device, expand):
-        for _, faulty, outcome in failing(subject, mounted_and_unmounted, action, error):
-            if isinstance(outcome, BaseException):
-                assert isinstance(outcome, VolmgrError), f"{outcome!r} at {faulty.trace[-1]}"
+    assert_errors_are_of_volmgr(subject, mounted_and_unmounted, (mount_device, unmount_device, expand))
 
 
 @needs(Ability.BLOCK)
@@ -568,177 +524,3 @@ def test_an_expansion_gives_a_size_and_changes_no_mount(subject: Subject) -> Non
     assert stage.volume.expand(stage.host, new_size=1 << 20) == first
     assert stage.state() == before
     assert read_back(stage, written) == written
-
-
-# What the promises are made of
-
-
-Written = dict[Path, bytes]
-Action = Callable[[Stage, Host], object]
-
-
-def nothing(_stage: Stage) -> Written:
-    """Begin with a fresh host."""
-    return {}
-
-
-def mounted_with_data(stage: Stage) -> Written:
-    """Begin with a mounted volume that the Pod has written to."""
-    return write_user_data(stage, stage.volume.mount(stage.host))
-
-
-def mount(stage: Stage, host: Host) -> object:
-    """Mount."""
-    return stage.volume.mount(host)
-
-
-def mount_for_group(stage: Stage, host: Host) -> object:
-    """Mount, and give the files to a group."""
-    return stage.volume.mount(host, fs_group=GROUP)
-
-
-def unmount(stage: Stage, host: Host) -> object:
-    """Unmount."""
-    return stage.volume.unmount(host)
-
-
-def mounted_and_unmounted(stage: Stage) -> Written:
-    """Begin with what a Pod has used and left; gives what it wrote."""
-    written = mounted_with_data(stage)
-    stage.volume.unmount(stage.host)
-    return written
-
-
-def attach(stage: Stage, host: Host) -> object:
-    """Attach."""
-    return stage.volume.attach(host)
-
-
-def detach(stage: Stage, host: Host) -> None:
-    """Undo that."""
-    stage.volume.detach(host)
-
-
-def mount_device(stage: Stage, host: Host) -> object:
-    """Mount once for the node."""
-    return stage.volume.mount_device(host)
-
-
-def unmount_device(stage: Stage, host: Host) -> object:
-    """Undo that."""
-    return stage.volume.unmount_device(host)
-
-
-def expand(stage: Stage, host: Host) -> object:
-    """Expand, if the type can."""
-    return stage.volume.expand(host) if isinstance(stage.volume.plugin, Expandable) else None
-
-
-def measure(stage: Stage, host: Host) -> object:
-    """Measure, if the type can."""
-    return stage.volume.measure(host) if isinstance(stage.volume.plugin, Measurable) else None
-
-
-def reconstruct(stage: Stage, host: Host) -> object:
-    """Rebuild, if there is a directory to do it from."""
-    return stage.volume.reconstruct(host) if can(stage.volume, Ability.RECONSTRUCT) else None
-
-
-def killed(
-    subject: Subject, begin: Callable[[Stage], Written], action: Action, when: When, step: Step = Step.SET_UP
-) -> Iterator[tuple[Stage, FaultHost, Written]]:
-    """Kill an action at each of its host calls in turn, on a fresh host each; go on with a new object of the type."""
-    for number in range(1, _MOST_CALLS):
-        stage = subject.stage(step)
-        written = begin(stage)
-        faulty = FaultHost(stage.host, [Fault.kill(number, when)])
-        try:
-            action(stage, faulty)
-        except Killed:
-            yield replace(stage, volume=replace(stage.volume, plugin=subject.plugin())), faulty, written
-            continue
-        assert not faulty.dead, "the plugin survived its own death: it catches BaseException"
-        return
-    pytest.fail(f"one operation made {_MOST_CALLS} host calls")
-
-
-def failing(
-    subject: Subject,
-    begin: Callable[[Stage], Written],
-    action: Action,
-    error: VolmgrError,
-    when: When = When.BEFORE,
-    step: Step = Step.SET_UP,
-) -> Iterator[tuple[Stage, FaultHost, object]]:
-    """Let each host call of an action fail in turn, on a fresh host each; give the outcome, or the error."""
-    for number in range(1, _MOST_CALLS):
-        stage = subject.stage(step)
-        begin(stage)
-        faulty = FaultHost(stage.host, [Fault(number, error, when)])
-        outcome: object
-        try:
-            outcome = action(stage, faulty)
-        except Exception as caught:  # noqa: BLE001 - which one it is, is what is tested
-            outcome = caught
-        if len(faulty.trace) < number:
-            return
-        yield stage, faulty, outcome
-    pytest.fail(f"one operation made {_MOST_CALLS} host calls")
-
-
-def lose_everything(stage: Stage) -> None:
-    """Take away what a reboot takes: mounts, and the locks of block maps."""
-    directory = stage.volume.device_target(stage.host)
-    if stage.volume.is_block and directory is not None:
-        for name in stage.host.files.names(directory):
-            for lock in stage.host.block.find_loops(directory / name):
-                stage.host.block.detach_loop(lock)
-    stage.host.mounts.unmount_below(stage.host.paths.root)
-
-
-def write_user_data(stage: Stage, mounted: Mounted, size: int = 64) -> Written:
-    """Write as the Pod would, into a directory or over a file; gives what was written, which may be nothing."""
-    path = stage.path(mounted)
-    info = stage.host.files.info(path, follow=True)
-    if info is None or info.kind not in {"directory", "file"}:
-        return {}
-    place = path / "user-data" if info.kind == "directory" else path
-    content = b"written by the pod".ljust(size, b".")
-    try:
-        stage.host.files.write(place, content)
-    except OperationError:  # a file system that takes nothing by write(2), such as hugetlbfs
-        return {}
-    return {place: content}
-
-
-def read_back(stage: Stage, written: Written) -> Written:
-    """Read what the Pod wrote."""
-    return {path: stage.host.files.read(path) or b"" for path in written}
-
-
-def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
-    """Name what two states differ in."""
-    return sorted(path for path in before | after if before.get(path) != after.get(path))
-
-
-def leftovers(stage: Stage, before: dict[str, str]) -> dict[str, str]:
-    """Give what was not there before; data that lies where a manifest says, or on a mounted device, stays by right."""
-    after = stage.state()
-    stays = [str(stage.top)] if stage.is_named or not stage.volume.facets.directory else []
-    device = stage.volume.device_target(stage.host)
-    if device is not None and stage.host.mounts.is_mount_point(device):
-        stays.append(str(device))
-    return {
-        path: what
-        for path, what in after.items()
-        if before.get(path) != what
-        and (path.endswith(MOUNT) or not any(stage.absolute(path).is_relative_to(place) for place in stays))
-    }
-
-
-def memory_of(plugin: VolumePlugin[Any]) -> dict[str, str]:
-    """Show everything that an object and its class remember."""
-    shown = {name: repr(value) for name, value in vars(plugin).items()}
-    for cls in type(plugin).__mro__:
-        shown |= {f"{cls.__qualname__}.{name}": repr(value) for name, value in vars(cls).items()}
-    return shown
