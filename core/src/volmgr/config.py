@@ -13,6 +13,7 @@ from pathlib import Path
 from volmgr.errors import ManifestError
 from volmgr.manifest.documents import documents
 from volmgr.model.duration import read_duration
+from volmgr.model.kube import KubeSettings, read_kube_settings
 from volmgr.model.schema import Problem, SchemaError, Unknown, load
 from volmgr.model.tokens import TokenIssuer, read_token_issuer
 
@@ -102,6 +103,10 @@ class Config:
     """A controller attaches volumes and says so in the node's status; kubelet's enableControllerAttachDetach."""
     token_issuer: TokenIssuer | None = field(default=None, metadata={"name": "token_issuer", "read": read_token_issuer})
     """In whose name service account tokens are issued, and how; none are without it."""
+    kubernetes: KubeSettings = field(
+        default_factory=KubeSettings, metadata={"name": "kubernetes", "read": read_kube_settings}
+    )
+    """How the API server is spoken to, in Kubernetes mode."""
     node_name: str = field(default="", metadata={"name": "node_name"})
     """The Node among the manifests that this machine is."""
 
