@@ -102,3 +102,14 @@ def taken_back(undo: Callable[[], object], what: str) -> Generator[None]:
         except VolmgrError as second:
             raise UncertainError(f"{what} failed ({error}), and so did undoing it: {second}") from error
         raise
+
+
+@contextmanager
+def uncertain_if_it_fails() -> Generator[None]:
+    """Say that no failure within is a clean one any more: what was to be made is there, and the next try goes on."""
+    try:
+        yield
+    except UncertainError:
+        raise
+    except VolmgrError as error:
+        raise UncertainError(str(error)) from error

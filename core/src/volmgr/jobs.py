@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from volmgr.actual import ActualVolume, Facts
 from volmgr.admission import Held
 from volmgr.desired import DesiredMount, DesiredVolume
-from volmgr.errors import OperationError, UncertainError, VolmgrError
+from volmgr.errors import OperationError
 from volmgr.host.unasked import silent
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object
@@ -133,12 +132,3 @@ def make_writable(host: Host, path: Path, *, file_system: bool = True) -> None:
         host.mounts.remount(path, ("rw",))
     elif "ro" in entry.options:
         host.mounts.remount(path, ("bind", "rw"))
-
-
-@contextmanager
-def uncertain_if_it_fails() -> Generator[None]:
-    """Say that no failure is a clean one any more: the plugin has done its part, and the volume is there."""
-    try:
-        yield
-    except VolmgrError as error:
-        raise UncertainError(str(error)) from error

@@ -24,6 +24,7 @@ from volmgr.errors import (
     UncertainError,
     VolmgrError,
     taken_back,
+    uncertain_if_it_fails,
 )
 from volmgr.host.capacity import capacity
 from volmgr.host.empty_dirs import PodDirectory, check_medium
@@ -207,6 +208,7 @@ __all__ = [
     "path_problem",
     "remove_mount_point",
     "taken_back",
+    "uncertain_if_it_fails",
     "unmounted_if_it_fails",
     "watch_directories",
 ]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from volmgr import blockmap
 from volmgr.actual import Facts, subpaths_after
 from volmgr.desired import DesiredMount
-from volmgr.jobs import Job, device_target, make_writable, mount_options, terms, uncertain_if_it_fails
+from volmgr.errors import uncertain_if_it_fails
+from volmgr.jobs import Job, device_target, make_writable, mount_options, terms
 from volmgr.journal import Journal, MountRecord, SpecRecord
 from volmgr.model.volume import Applies, Presence, VolumeMode
 from volmgr.plugin import Mount, Mounted, Unmount

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from volmgr import blockmap
 from volmgr.actual import Facts
 from volmgr.desired import DesiredMount
-from volmgr.errors import OperationError, UncertainError
-from volmgr.jobs import Job, device_target, make_writable, mount_options, spec_of, terms, uncertain_if_it_fails
+from volmgr.errors import OperationError, UncertainError, uncertain_if_it_fails
+from volmgr.jobs import Job, device_target, make_writable, mount_options, spec_of, terms
 from volmgr.journal import Journal, SpecRecord, VolumeRecord
 from volmgr.model.volume import Presence, VolumeMode
 from volmgr.plugin import Attach, Detach, Expand, MountDevice, UnmountDevice, WaitForAttach

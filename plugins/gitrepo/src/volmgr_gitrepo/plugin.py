@@ -5,8 +5,6 @@ Behaviour: `pkg/volume/git_repo` of kubelet 1.37, with its ready marker; the con
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,14 +27,13 @@ from volmgr.plugin import (
     PodDirectory,
     Reconstructed,
     SpecError,
-    UncertainError,
     Unmount,
     Unmounted,
-    VolmgrError,
     VolumePlugin,
     VolumeSpec,
     Where,
     taken_back,
+    uncertain_if_it_fails,
 )
 from volmgr_gitrepo.git import Git
 from volmgr_gitrepo.source import GitRepoSettings, GitRepoSource, Wanted, allowed, checked
@@ -84,7 +81,7 @@ class GitRepo(VolumePlugin[GitRepoSource], Measurable):
                 _clone(wanted, request, Git(host, wanted.protocol, until, request.cancelled))
                 host.files.ensure_directory(markers.cloned.parent, _MARKER_MODE, exact=True)
                 host.files.ensure_file(markers.cloned)
-        with _uncertain():
+        with uncertain_if_it_fails():
             _finish(request, markers, host)
         return Mounted()
 
@@ -189,14 +186,3 @@ def _finish(request: Mount[GitRepoSource], markers: _Markers, host: Host) -> Non
     if request.fs_group is not None:
         host.ownership.apply(target, request.fs_group, cancelled=request.cancelled, progress=request.progress)
     files.rename(markers.cloned, markers.ready)
-
-
-@contextmanager
-def _uncertain() -> Generator[None]:
-    """Say that what fails from here on leaves the clone, with which the next try goes on."""
-    try:
-        yield
-    except UncertainError:
-        raise
-    except VolmgrError as error:
-        raise UncertainError(str(error)) from error
