@@ -10,7 +10,8 @@ import pytest
 from volmgr.plugin import Pod, VolmgrError
 from volmgr.testing import FakeHost, Volume, pod
 from volmgr_image.contract import layout, tar, write
-from volmgr_image.plugin import Image, ImageSource
+from volmgr_image.plugin import Image
+from volmgr_image.source import ImageSource
 
 TOP = Path("/srv/images")
 STATE = Path("/var/lib/volmgr/volmgr/images")

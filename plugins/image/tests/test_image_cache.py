@@ -12,8 +12,8 @@ from plugins.image.tests.images import STATE, TOP, host_with, one, read, refused
 from volmgr.plugin import Quantity
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed, Volume, When, pod
 from volmgr_image.contract import layout, tar, write
-from volmgr_image.plugin import ImageSource
 from volmgr_image.settings import ImageSettings
+from volmgr_image.source import ImageSource
 
 
 def content(host: FakeHost) -> int:

@@ -15,8 +15,9 @@ from volmgr.plugin import OperationError, Quantity, VolmgrError
 from volmgr.testing import Volume
 from volmgr.testing.real_host import RealHosts
 from volmgr_image.contract import Blobs, tar
-from volmgr_image.plugin import Image, ImageSource
+from volmgr_image.plugin import Image
 from volmgr_image.settings import ImageSettings
+from volmgr_image.source import ImageSource
 
 pytestmark = pytest.mark.root
 

@@ -18,8 +18,9 @@ from volmgr.testing import FaultHost, Volume, pod
 from volmgr.testing.real_host import RealHosts
 from volmgr_image.cache import Cache, Use
 from volmgr_image.contract import Blobs, Files, layout, tagged, tar
-from volmgr_image.plugin import Image, ImageSource
+from volmgr_image.plugin import Image
 from volmgr_image.settings import ImageSettings
+from volmgr_image.source import ImageSource
 
 pytestmark = pytest.mark.root
 

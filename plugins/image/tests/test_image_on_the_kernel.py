@@ -14,8 +14,9 @@ from volmgr.plugin import BusyError, Host, OperationError, Quantity
 from volmgr.testing import Volume, pod
 from volmgr.testing.real_host import RealHosts
 from volmgr_image.contract import archive_of, entry, layout, tar, write
-from volmgr_image.plugin import Image, ImageSource
+from volmgr_image.plugin import Image
 from volmgr_image.settings import ImageSettings
+from volmgr_image.source import ImageSource
 
 pytestmark = pytest.mark.root
 

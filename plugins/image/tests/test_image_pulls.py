@@ -21,8 +21,9 @@ from volmgr.testing.node import TestNode, plugins_of
 from volmgr.testing.node import pod as node_pod
 from volmgr_image.contract import write
 from volmgr_image.credentials import authfile
-from volmgr_image.plugin import Image, ImageSource
+from volmgr_image.plugin import Image
 from volmgr_image.settings import ImageSettings
+from volmgr_image.source import ImageSource
 
 
 class Client:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from volmgr.plugin import Host
 from volmgr.testing import Sample
-from volmgr_image.plugin import ImageSource
+from volmgr_image.source import ImageSource
 
 Files = Mapping[str, bytes | None]
 """The content of files by their paths; None makes a directory."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from volmgr.plugin import (
     Applies,
@@ -33,15 +32,8 @@ from volmgr_image.platform import Platform, this_platform
 from volmgr_image.reference import Archive, Layout, Named, parse, pull_policy
 from volmgr_image.registry import Registry, pull_secrets
 from volmgr_image.settings import ImageSettings
+from volmgr_image.source import ImageSource
 from volmgr_image.unpacking import Unpacker
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageSource:
-    """`image` of a Pod volume: which image, and whether what is on the node will do."""
-
-    reference: str = ""
-    pull_policy: str = ""
 
 
 class Image(VolumePlugin[ImageSource]):
@@ -141,7 +133,7 @@ class _Wanted:
         return self._unpacked(OciLayout(self.host, layout, self.reference), tag)
 
     def _pulled(self, named: Named, known: str, source: str) -> str:
-        registry = Registry(named, self._platform(), cast("Mount[object]", self.request), self.host, self.cache)
+        registry = Registry(named, self._platform(), self.request, self.host, self.cache)
         now = registry.source()
         if now and now == source and self._claims(known):
             self.cache.remember(self.reference, known, now, self._secrets)
@@ -161,7 +153,7 @@ class _Wanted:
         return image.digest
 
     def _unpacker(self) -> Unpacker:
-        return Unpacker.of(cast("Mount[object]", self.request), self.host, self.cache.work(self.use))
+        return Unpacker.of(self.request, self.host, self.cache.work(self.use))
 
     def _platform(self) -> Platform:
         return this_platform(self._settings.platform)

@@ -18,6 +18,7 @@ from volmgr_image.layout import OciLayout
 from volmgr_image.platform import Platform
 from volmgr_image.reference import Named
 from volmgr_image.settings import ImageSettings
+from volmgr_image.source import ImageSource
 
 _CLIENT = "skopeo"
 _POLICY = Path("/etc/containers/policy.json")
@@ -36,7 +37,7 @@ class Registry:
 
     named: Named
     platform: Platform
-    request: Mount[object]
+    request: Mount[ImageSource]
     host: Host
     cache: Cache
 

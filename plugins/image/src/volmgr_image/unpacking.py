@@ -8,6 +8,7 @@ from pathlib import Path
 from volmgr.plugin import CommandError, Host, Mount, OperationError, Unpacked, Unpacking
 from volmgr_image.layout import FoundImage, Layer
 from volmgr_image.settings import ImageSettings
+from volmgr_image.source import ImageSource
 
 _ROOT_MODE = 0o755  # of a top directory of which no layer speaks
 _TOO_LONG = -25  # killed by SIGXFSZ
@@ -17,7 +18,7 @@ _TOO_LONG = -25  # killed by SIGXFSZ
 class Unpacker:
     """What one mount request may still unpack."""
 
-    request: Mount[object]
+    request: Mount[ImageSource]
     host: Host
     work: Path
     bytes_left: int
@@ -25,7 +26,7 @@ class Unpacker:
     content: int = 0
 
     @classmethod
-    def of(cls, request: Mount[object], host: Host, work: Path) -> Unpacker:
+    def of(cls, request: Mount[ImageSource], host: Host, work: Path) -> Unpacker:
         """Begin with the limits of the configuration."""
         settings = host.settings_of(ImageSettings)
         return cls(request, host, work, settings.unpacked_limit.to_int(), settings.entries_limit)
