@@ -1,0 +1,110 @@
+"""The thread that owns all state of Kubernetes mode: one selector, timers, an inbox, and a small pool for requests."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from volmgr.kube.errors import ApiError
+from volmgr.loop import Loop
+from volmgr.timers import Timer, Timers
+from volmgr.workers import Workers
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
+
+T = TypeVar("T")
+
+log = logging.getLogger("volmgr.kube")
+
+
+class KubeThread:
+    """Runs actions one after the other; what may block runs as a request, and its result is an action again."""
+
+    def __init__(self, requests: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Allow so many requests at once; `clock` is the timers', in seconds."""
+        self._clock = clock
+        self._loop = Loop(clock)
+        self._timers = Timers()
+        self._lock = threading.Lock()
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._ended = False
+        self._requests: Workers[Callable[[], None]] = Workers(self.post, requests)
+        self._thread = threading.Thread(target=self._run, name="volmgr-kube", daemon=True)
+        self.steps = 0
+        """How often it woke up: does not grow while nothing happens."""
+
+    def start(self) -> None:
+        """Begin to run what was posted."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Return when the thread has ended; running requests are abandoned. From any other thread."""
+        with self._lock:
+            if not self._ended:
+                self._loop.stop()
+        self._thread.join()
+
+    def post(self, action: Callable[[], None]) -> None:
+        """Run an action soon; from any thread. Nothing happens any more after the end."""
+        with self._lock:  # whoever wakes a loop that is closed would write to a descriptor that is somebody else's
+            if not self._ended:
+                self._inbox.append(action)
+                self._loop.wake()
+
+    def later(self, seconds: float, action: Callable[[], None]) -> Timer:
+        """Run an action after so many seconds; on the thread only."""
+        return self._timers.at(self._clock() + seconds, lambda: _guarded(action))
+
+    def ask(self, request: Callable[[], T], then: Callable[[T], None], failed: Callable[[ApiError], None]) -> None:
+        """Run what may block on a thread of the pool, and hand its result, or its error, back to this one."""
+        self._requests.submit(lambda: _asked(request, then, failed))
+
+    def watch(self, file: FileDescriptorLike, ready: Callable[[], None]) -> None:
+        """Call `ready` whenever a file is readable; once more, perhaps, after it was forgotten. On the thread only."""
+        self._loop.watch(file, lambda: _guarded(ready))
+
+    def forget(self, file: FileDescriptorLike) -> None:
+        """Watch a file no longer; on the thread only."""
+        self._loop.forget(file)
+
+    def _run(self) -> None:
+        try:
+            self._loop.run(self._step, self._timers)
+        finally:
+            with self._lock:
+                self._ended = True
+                self._inbox.clear()
+                self._loop.close()
+
+    def _step(self) -> None:
+        self.steps += 1
+        for _ in range(len(self._inbox)):  # what comes meanwhile wakes the loop again: files and timers have their turn
+            _guarded(self._inbox.popleft())
+        self._timers.run_due(self._clock())
+
+
+def _guarded(action: Callable[[], None]) -> None:
+    try:
+        action()
+    except Exception:  # a bug in one action must not take the others with it
+        log.exception("an action of kubernetes mode failed unexpectedly")
+
+
+def _asked(
+    request: Callable[[], T], then: Callable[[T], None], failed: Callable[[ApiError], None]
+) -> Callable[[], None]:
+    try:
+        result = request()
+    except ApiError as error:
+        kept = error
+    except Exception as error:  # a bug: who asked must learn of it all the same, or waits for ever
+        log.exception("a request of kubernetes mode failed unexpectedly")
+        kept = ApiError(f"a request failed unexpectedly: {error}")
+    else:
+        return lambda: then(result)
+    return lambda: failed(kept)
