@@ -1,8 +1,11 @@
 """Loop devices on the real kernel."""
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -12,6 +15,27 @@ from volmgr.host.commands import LocalCommands
 from volmgr.host.mounts import KernelMounts
 
 MIB = 1 << 20
+
+
+class Claims:
+    """Hears of each exclusive open of this process, just before it. Audit hooks stay for ever, so there is one."""
+
+    def __init__(self) -> None:
+        self.heard: Callable[[Path], object] = Path
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_EXCL:
+            self.heard(Path(str(arguments[0])))
+
+
+CLAIMS = Claims()
+
+
+@pytest.fixture
+def claims() -> Iterator[Claims]:
+    yield CLAIMS
+    CLAIMS.heard = Path
 
 
 @pytest.fixture
@@ -54,6 +78,65 @@ def test_a_loop_device_that_is_detached_under_somebody_s_eyes_is_not_used_again(
     assert device != leaving
     assert block.size(device) == 4 * MIB
     assert block.find_loops(image) == (device,)
+
+
+def test_who_looks_for_a_loop_device_claims_none_of_others(
+    block: LocalBlockDevices, image: Path, tmp_path: Path, claims: Claims
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(bytes(MIB))
+    leaving = block.attach_loop(theirs)
+    looking = os.open(leaving, os.O_RDONLY)
+    claimed: list[Path] = []
+    try:
+        block.detach_loop(leaving)
+        claims.heard = claimed.append
+        device = block.attach_loop(image)
+        assert block.find_loops(image) == (device,)
+        assert block.find_loops(tmp_path / "missing") == ()
+    finally:
+        os.close(looking)
+    assert claimed == []
+
+
+def test_a_leaving_loop_device_cannot_become_another_s_while_it_is_claimed(
+    block: LocalBlockDevices, image: Path, claims: Claims
+) -> None:
+    leaving = block.attach_loop(image)
+    looking = os.open(leaving, os.O_RDONLY)
+    block.detach_loop(leaving)
+    backing = Path(f"/sys/block/{leaving.name}/loop/backing_file")
+    held: list[bool] = []
+
+    def the_other_has_looked(device: Path) -> None:
+        assert device == leaving
+        os.close(looking)
+        held.append(backing.exists())
+
+    claims.heard = the_other_has_looked
+    assert block.find_loops(image) == ()
+    assert held == [True]
+    assert not backing.exists()
+
+
+def test_all_who_attach_at_once_get_a_device_each(block: LocalBlockDevices, tmp_path: Path) -> None:
+    images = [tmp_path / str(number) for number in range(48)]
+    for image in images:
+        image.write_bytes(bytes(MIB))
+    together = Barrier(len(images))
+
+    def attach(image: Path) -> Path:
+        together.wait()
+        return block.attach_loop(image)
+
+    try:
+        with ThreadPoolExecutor(len(images)) as pool:
+            devices = list(pool.map(attach, images))
+        assert [block.find_loops(image) for image in images] == [(device,) for device in devices]
+    finally:
+        for image in images:
+            for device in block.find_loops(image):
+                block.detach_loop(device)
 
 
 def test_a_loop_device_is_found_by_way_of_a_linked_root(block: LocalBlockDevices, image: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import secrets
 import stat
 import struct
 import sys
@@ -36,13 +37,14 @@ _CONFIGURE_RESERVED = bytes(64)
 _RACES = 32  # another process may take the free device first
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Loop:
     path: Path
     device: int
     inode: int
     rdevice: int
     read_only: bool
+    detaches_itself: bool
 
 
 class LocalBlockDevices:
@@ -55,10 +57,11 @@ class LocalBlockDevices:
             if loop.read_only == read_only:
                 return loop.path
         with syscalls.opened(backing, os.O_RDONLY if read_only else os.O_RDWR, attempt) as descriptor:
+            device = _free_device(attempt)
             for _ in range(_RACES):
-                device = _free_device(attempt)
                 if _configure(device, descriptor, backing, read_only=read_only):
                     return device
+                device = _any_free_device(attempt)
         raise OperationError(f"cannot {attempt}: other processes took {_RACES} free devices first")
 
     def find_loops(self, backing: Path) -> tuple[Path, ...]:
@@ -152,41 +155,75 @@ def _loops_of(backing: Path) -> tuple[_Loop, ...]:
             return ()
         raise syscalls.failed(f"look at {backing}", error) from error
     if stat.S_ISBLK(wanted.st_mode):
-        return tuple(loop for loop in _loops() if loop.rdevice == wanted.st_rdev)
-    return tuple(
-        loop for loop in _loops() if not loop.rdevice and (loop.device, loop.inode) == (wanted.st_dev, wanted.st_ino)
-    )
+        found = [loop for loop in _loops() if loop.rdevice == wanted.st_rdev]
+    else:
+        identity = (wanted.st_dev, wanted.st_ino)
+        found = [loop for loop in _loops() if not loop.rdevice and (loop.device, loop.inode) == identity]
+    return tuple(loop for loop in found if not _is_leaving(loop))
+
+
+def _loops_of_deleted(backing: Path) -> Iterator[Path]:
+    wanted = f"{os.path.realpath(backing)} (deleted)"
+    for loop in _loops():
+        with suppress(OSError):
+            text = Path(f"/sys/block/{loop.path.name}/loop/backing_file").read_bytes()
+            if os.fsdecode(text.rstrip(b"\n")) == wanted and not _is_leaving(loop):
+                yield loop.path
 
 
 def _loops() -> Iterator[_Loop]:
+    """Look at each loop device, and claim none: a claim disturbs whoever mounts, formats or detaches it just then."""
     for name in _attached_names():
         path = Path("/dev") / name
         with suppress(OSError):  # detached meanwhile
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                answer = fcntl.ioctl(descriptor, _LOOP_GET_STATUS64, bytes(_INFO.size))
+                loop = _status(path, descriptor)
             finally:
                 os.close(descriptor)
-            device, inode, rdevice, _, _, _, _, _, flags, *_ = _INFO.unpack(answer)
-            if flags & _LO_FLAGS_AUTOCLEAR and _is_free(path):
-                continue  # detached while somebody looked at it, as we do here: it goes when the last has looked
-            yield _Loop(path, device, inode, rdevice, bool(flags & _LO_FLAGS_READ_ONLY))
+            yield loop
 
 
-def _loops_of_deleted(backing: Path) -> Iterator[Path]:
-    wanted = f"{os.path.realpath(backing)} (deleted)"
-    for name in _attached_names():
-        with suppress(OSError):
-            text = Path(f"/sys/block/{name}/loop/backing_file").read_bytes()
-            if os.fsdecode(text.rstrip(b"\n")) == wanted:
-                yield Path("/dev") / name
+def _is_leaving(loop: _Loop) -> bool:
+    """Say whether a device was detached while somebody looked at it, as we do here: it goes when the last has looked.
+
+    Only its exclusive users tell it from one that was mounted with `-o loop`. While it is asked for them it is held
+    open, and so it cannot go, be attached by somebody else, and be claimed by us in their way.
+    """
+    if not loop.detaches_itself:
+        return False
+    try:
+        descriptor = os.open(loop.path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        return _status(loop.path, descriptor) != loop or _is_free(loop.path)
+    except OSError:  # it has nothing behind it any more
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _status(path: Path, descriptor: int) -> _Loop:
+    answer = fcntl.ioctl(descriptor, _LOOP_GET_STATUS64, bytes(_INFO.size))
+    device, inode, rdevice, _, _, _, _, _, flags, *_ = _INFO.unpack(answer)
+    return _Loop(
+        path=path,
+        device=device,
+        inode=inode,
+        rdevice=rdevice,
+        read_only=bool(flags & _LO_FLAGS_READ_ONLY),
+        detaches_itself=bool(flags & _LO_FLAGS_AUTOCLEAR),
+    )
+
+
+def _loop_names() -> list[str]:
+    names = [name for name in os.listdir("/sys/block") if name.startswith("loop")]
+    return sorted(names, key=lambda name: (len(name), name))
 
 
 def _attached_names() -> list[str]:
-    names = [name for name in os.listdir("/sys/block") if name.startswith("loop")]
-    return sorted(
-        (name for name in names if os.path.isdir(f"/sys/block/{name}/loop")), key=lambda name: (len(name), name)
-    )
+    return [name for name in _loop_names() if os.path.isdir(f"/sys/block/{name}/loop")]
 
 
 def _free_device(attempt: str) -> Path:
@@ -196,6 +233,13 @@ def _free_device(attempt: str) -> Path:
         except OSError as error:
             raise syscalls.failed(attempt, error) from error
     return Path(f"/dev/loop{number}")
+
+
+def _any_free_device(attempt: str) -> Path:
+    """Give one of those that nobody has: the kernel's answer is the same for all who ask until one of them has it."""
+    attached = set(_attached_names())
+    free = [name for name in _loop_names() if name not in attached]
+    return Path("/dev") / secrets.choice(free) if free else _free_device(attempt)
 
 
 def _configure(device: Path, backing_descriptor: int, backing: Path, *, read_only: bool) -> bool:
