@@ -1,0 +1,288 @@
+"""Following one object of an API server, or all of a kind: by a watch, or by asking again and again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from volmgr.kube.intake import Intake
+from volmgr.kube.reflector import Reflector, Seen
+from volmgr.kube.resources import ATTACHMENTS, BY_KIND, CLAIMS
+from volmgr.model.meta import ObjectRef
+from volmgr.model.objects import CLUSTER_WIDE
+
+if TYPE_CHECKING:
+    from volmgr.kube.api import Api
+    from volmgr.kube.errors import ApiError
+    from volmgr.kube.resources import Resource
+    from volmgr.kube.thread import KubeThread
+    from volmgr.model.kube import KubeSettings
+    from volmgr.sources.registry import Registry
+    from volmgr.timers import Timer
+
+FIRST_PAUSE = 0.02
+"""Seconds: the server's Node authorizer hears of a new Pod some milliseconds after we do, and refuses until then."""
+
+_SECRET_REMEDY = "; Secrets are kept over a restart only with kubernetes.checkpoint_secrets: true"  # noqa: S105 - a text
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What following an object takes."""
+
+    thread: KubeThread
+    api: Api
+    settings: KubeSettings
+    intake: Intake
+    registry: Registry
+    jitter: Callable[[], float] = lambda: random.uniform(0.8, 1.2)  # noqa: S311 - spreads requests, guards nothing
+
+
+class _Told:
+    """What the registry was told of one object, so that it is told once."""
+
+    def __init__(self, around: Surroundings, ref: ObjectRef) -> None:
+        self._around = around
+        self._ref = ref
+        self._resource = BY_KIND[ref.kind]
+        self.known = False
+        """It stands as the server showed it; an outage changes nothing."""
+
+    def there(self, seen: Seen) -> None:
+        self._around.intake.offer(self._resource, seen)
+        self.known = True
+
+    def absent(self) -> None:
+        self._around.intake.withdraw(self._resource, self._ref.namespace, self._ref.name)
+        self._around.registry.absent_object(self._ref)
+        self.known = False
+
+    def awaited(self, error: ApiError) -> None:
+        if not self.known:
+            remedy = _SECRET_REMEDY if self._ref.kind == "Secret" and error.is_unreachable else ""
+            self._around.registry.await_object(self._ref, f"{error}{remedy}")
+
+
+class Watched:
+    """One object, by a watch of its own."""
+
+    def __init__(self, around: Surroundings, ref: ObjectRef) -> None:
+        self._told = _Told(around, ref)
+        resource = BY_KIND[ref.kind]
+        self._reflector = Reflector(
+            around.thread,
+            around.api,
+            resource,
+            self,
+            replace(around.settings, backoff_initial=FIRST_PAUSE),
+            namespace="" if ref.kind in CLUSTER_WIDE else ref.namespace,
+            field_selector=f"metadata.name={ref.name}",
+        )
+
+    def start(self) -> None:
+        """Begin to follow it."""
+        self._reflector.start()
+
+    def stop(self) -> None:
+        """Follow it no longer."""
+        self._reflector.stop()
+
+    def listed(self, seen: Sequence[Seen]) -> None:
+        """Take it as it is, or that there is none."""
+        for each in seen:
+            self._told.there(each)
+        if not seen:
+            self._told.absent()
+
+    def changed(self, seen: Seen) -> None:
+        """Take it as it is now."""
+        self._told.there(seen)
+
+    def gone(self, seen: Seen) -> None:
+        """Take note that it was deleted."""
+        del seen
+        self._told.absent()
+
+    def troubled(self, error: ApiError | None) -> None:
+        """Say why it is not known."""
+        if error is not None:
+            self._told.awaited(error)
+
+
+class Asked:
+    """One object, by GET: again and again while a Pod waits for what it will say, else when it counts as old."""
+
+    def __init__(self, around: Surroundings, ref: ObjectRef) -> None:
+        self._around = around
+        self._told = _Told(around, ref)
+        self._resource = BY_KIND[ref.kind]
+        self._path = self._resource.path(ref.namespace, ref.name)
+        self._pause = 0.0
+        self._timer: Timer | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin to follow it."""
+        self._ask()
+
+    def stop(self) -> None:
+        """Follow it no longer."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _ask(self) -> None:
+        self._timer = None
+        self._around.thread.ask(lambda: self._around.api.get(self._path), self._take, self._refused)
+
+    def _take(self, raw: bytes) -> None:
+        if self._stopped:
+            return
+        self._told.there(_seen(raw))
+        if is_settled(self._resource, raw):
+            self._pause = 0.0
+            self._again(self._around.settings.object_lifetime)
+        else:
+            self._again(self._longer(self._around.settings.await_initial))
+
+    def _refused(self, error: ApiError) -> None:
+        if self._stopped:
+            return
+        if error.is_missing:
+            self._told.absent()
+        else:
+            self._told.awaited(error)
+        first = FIRST_PAUSE if error.is_refused else self._around.settings.await_initial
+        self._again(max(error.retry_after, self._longer(first)))
+
+    def _longer(self, first: float) -> float:
+        self._pause = min(max(self._pause * 2, first), self._around.settings.await_max)
+        return self._pause
+
+    def _again(self, seconds: float) -> None:
+        self._timer = self._around.thread.later(seconds * self._around.jitter(), self._ask)
+
+
+class Collection:
+    """All objects of a cluster-wide kind, by one watch, for who refers to one of them or selects among them."""
+
+    def __init__(self, around: Surroundings, resource: Resource) -> None:
+        self._around = around
+        self._resource = resource
+        self._names: set[str] = set()
+        self._read = False
+        self._problem: ApiError | None = None
+        self._wanted: set[ObjectRef] = set()
+        self._reflector = Reflector(around.thread, around.api, resource, self, around.settings)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Say whether somebody refers to one of them."""
+        return bool(self._wanted)
+
+    def start(self) -> None:
+        """Begin to follow them."""
+        self._reflector.start()
+
+    def stop(self) -> None:
+        """Follow them no longer."""
+        self._reflector.stop()
+        for name in self._names:
+            self._around.intake.withdraw(self._resource, "", name)
+
+    def want(self, ref: ObjectRef) -> None:
+        """Say of one more reference what is known: an object, or all of them (an empty name)."""
+        self._wanted.add(ref)
+        self._say(ref)
+
+    def want_no_more(self, ref: ObjectRef) -> None:
+        """Forget a reference."""
+        self._wanted.discard(ref)
+
+    def listed(self, seen: Sequence[Seen]) -> None:
+        """Take the whole set."""
+        names = {each.name for each in seen}
+        for name in self._names - names:
+            self._around.intake.withdraw(self._resource, "", name)
+        for each in seen:
+            self._around.intake.offer(self._resource, each)
+        self._names = names
+        self._read = True
+        self._say_all()
+
+    def changed(self, seen: Seen) -> None:
+        """Take one as it is now."""
+        self._names.add(seen.name)
+        self._around.intake.offer(self._resource, seen)
+
+    def gone(self, seen: Seen) -> None:
+        """Take note that one was deleted."""
+        self._names.discard(seen.name)
+        self._around.intake.withdraw(self._resource, "", seen.name)
+        self._say_all()
+
+    def troubled(self, error: ApiError | None) -> None:
+        """Say why they are not known."""
+        self._problem = error
+        if not self._read:
+            self._say_all()
+
+    def _say_all(self) -> None:
+        for ref in sorted(self._wanted):
+            self._say(ref)
+
+    def _say(self, ref: ObjectRef) -> None:
+        if self._read and ref.name not in self._names:
+            self._around.registry.absent_object(ref)
+        elif not self._read and self._problem is not None:
+            self._around.registry.await_object(ref, str(self._problem))
+
+
+Following = Watched | Asked
+
+
+class _Object(msgspec.Struct):
+    class Metadata(msgspec.Struct):
+        name: str
+        namespace: str = ""
+        uid: str = ""
+        resourceVersion: str = ""  # noqa: N815 - as on the wire
+
+    metadata: Metadata
+
+
+def _seen(raw: bytes) -> Seen:
+    metadata = msgspec.json.decode(raw, type=_Object).metadata
+    return Seen(metadata.namespace, metadata.name, metadata.uid, metadata.resourceVersion, raw)
+
+
+class _Claim(msgspec.Struct):
+    class Spec(msgspec.Struct):
+        volumeName: str = ""  # noqa: N815 - as on the wire
+
+    class Status(msgspec.Struct):
+        phase: str = ""
+
+    spec: Spec
+    status: Status = msgspec.field(default_factory=Status)
+
+
+class _Attachment(msgspec.Struct):
+    class Status(msgspec.Struct):
+        attached: bool = False
+
+    status: Status = msgspec.field(default_factory=Status)
+
+
+def is_settled(resource: Resource, raw: bytes) -> bool:
+    """Say whether an object says already what a Pod waits for: a claim its volume, an attachment that it is made."""
+    if resource is CLAIMS:
+        claim = msgspec.json.decode(raw, type=_Claim)
+        return bool(claim.spec.volumeName) and claim.status.phase == "Bound"
+    if resource is ATTACHMENTS:
+        return msgspec.json.decode(raw, type=_Attachment).status.attached
+    return True

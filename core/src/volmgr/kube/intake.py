@@ -1,0 +1,111 @@
+"""What an API server shows becomes what stands: each object is an origin of its own in the registry."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from volmgr.errors import ManifestError
+from volmgr.kube.resources import Resource
+from volmgr.manifest import Item, Parsed, SourceTypes, read_object
+from volmgr.model.objects import Object
+from volmgr.model.schema import SchemaError, Unknown
+
+if TYPE_CHECKING:
+    from volmgr.kube.reflector import Seen
+    from volmgr.sources.registry import Registry
+
+log = logging.getLogger("volmgr.kube")
+
+SOURCE = "kubernetes"
+"""The name of the source, in records and messages."""
+
+_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+_Fields = dict[str, object]
+
+
+def origin_of(resource: Resource, namespace: str, name: str) -> str:
+    """Name where an object stands, as kubectl does: `pods/default/web`."""
+    return "/".join(part for part in (resource.plural, namespace if resource.namespaced else "", name) if part)
+
+
+class Intake:
+    """Offers to the registry what a server shows, and withdraws what it no longer has; on the thread of kube mode.
+
+    Each call is False when something could not be recorded: `Registry.retry` tries it again.
+    """
+
+    def __init__(self, registry: Registry, types: SourceTypes) -> None:
+        self._registry = registry
+        self._types = types
+
+    def offer(self, resource: Resource, seen: Seen) -> bool:
+        """Let an object stand as it is now; one that cannot be read is a complaint, and its last good state stays."""
+        origin = origin_of(resource, seen.namespace, seen.name)
+        document = kept(resource, seen.raw)
+        try:
+            value = self._read(document, origin)
+        except SchemaError as error:
+            errors = tuple(
+                ManifestError(each.problem, file=origin, field=each.field, remedy=each.remedy)
+                for each in error.problems
+            )
+            self._registry.complain(SOURCE, origin, errors)
+            return True
+        raw = b"" if resource.kind == "Secret" else msgspec.json.encode(document)
+        return self._registry.offer(SOURCE, origin, seen.version, Parsed(items=(Item(value, 1, raw),)))
+
+    def withdraw(self, resource: Resource, namespace: str, name: str) -> bool:
+        """Let an object stand no longer."""
+        return self._registry.withdraw(SOURCE, origin_of(resource, namespace, name))
+
+    def standing(self, resource: Resource) -> frozenset[str]:
+        """Give the origins of everything of a kind that stands."""
+        prefix = f"{resource.plural}/"
+        return frozenset(origin for origin in self._registry.origins(SOURCE) if origin.startswith(prefix))
+
+    def withdraw_origin(self, origin: str) -> bool:
+        """Let whatever stands at an origin stand no longer."""
+        return self._registry.withdraw(SOURCE, origin)
+
+    def _read(self, document: _Fields, origin: str) -> Object:
+        """Read what a server accepted; what we know nothing of is a warning, never a refusal. Raises SchemaError."""
+        try:
+            return read_object(document, self._types, status=True)
+        except SchemaError as error:
+            value = read_object(document, self._types, unknown=Unknown.ALLOW, status=True)
+            log.warning("%s: %s", origin, error)
+            return value
+
+
+def kept(resource: Resource, raw: bytes) -> _Fields:
+    """Give of an object what counts for volumes: a change of anything else is none."""
+    document = msgspec.json.decode(raw, type=dict[str, object])
+    document["kind"], document["apiVersion"] = resource.kind, resource.api_version
+    metadata = dict(cast("Mapping[str, object]", document.get("metadata") or {}))
+    metadata.pop("managedFields", None)
+    document["metadata"] = metadata
+    if resource.kind == "Pod":
+        metadata.pop("resourceVersion", None)
+        document["status"] = _run(cast("Mapping[str, object]", document.get("status") or {}))
+    return document
+
+
+def _run(status: Mapping[str, object]) -> _Fields:
+    """Give of a Pod's status its phase, and which containers run."""
+    run: _Fields = {"phase": status["phase"]} if status.get("phase") else {}
+    for name in _STATUSES:
+        entries = list(_running(status.get(name)))
+        if entries:
+            run[name] = entries
+    return run
+
+
+def _running(statuses: object) -> Iterator[_Fields]:
+    for entry in cast("list[_Fields]", statuses or []):
+        state = entry.get("state")
+        if isinstance(state, Mapping) and "running" in state:
+            yield {"name": entry.get("name"), "state": {"running": {}}}
