@@ -1,4 +1,4 @@
-"""The recipes are code that is right: each is imported, and mypy has nothing to say in strict mode."""
+"""The recipes are code that is right: each is imported, mypy has nothing to say in strict mode, whole types work."""
 
 import os
 import runpy
@@ -6,7 +6,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.docs.pages import ROOT, blocks
+
+READ_ONLY = "class Docs(VolumePlugin[DocsSource])"
+SAMPLES = """
+
+def samples(top: Path) -> list[object]:
+    from volmgr.testing import Sample
+
+    shown = DocsSource(path=str(top))
+    return [Sample(source=shown, arrange=lambda host: host.files.ensure_directory(top / "inner", 0o755))]
+"""
 
 
 def test_each_recipe_can_be_imported_and_is_typed(tmp_path: Path) -> None:
@@ -27,3 +39,37 @@ def test_each_recipe_can_be_imported_and_is_typed(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def contract_of(tmp_path: Path, code: str, *options: str) -> tuple[int, str]:
+    """Hold the type in a text to the contract; gives the exit code and what was said."""
+    (tmp_path / "shown.py").write_text(code + SAMPLES)
+    suite = ("--pyargs", "volmgr.testing.contract", "--volmgr-plugin", "shown:Docs", *options)
+    hermetic = ("-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "run"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *suite, *hermetic],
+        cwd=tmp_path,
+        env={**os.environ, "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def read_only() -> str:
+    (code,) = [each.text for each in blocks(ROOT / "docs/plugins/recipes.md") if READ_ONLY in each.text]
+    return code
+
+
+@pytest.mark.parametrize("host", ["fake", pytest.param("real", marks=pytest.mark.root)])
+def test_the_read_only_directory_keeps_the_contract(tmp_path: Path, host: str) -> None:
+    code, said = contract_of(tmp_path, read_only(), "--volmgr-host", host)
+    assert code == 0, said
+
+
+def test_a_read_only_directory_that_forgets_mounts_of_others_is_caught(tmp_path: Path) -> None:
+    code, said = contract_of(tmp_path, read_only().replace("unmount_below", "unmount"))
+    assert code == 1
+    assert "FAILED test_promises.py::test_mounts_of_others_below_are_taken_away_and_never_followed" in said
+    assert "1 failed" in said

@@ -69,7 +69,7 @@ class Sample:
     objects: tuple[Object, ...] = ()
     settings: tuple[object, ...] = ()
     spec: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    arrange: Callable[[Host], None] = _leave_as_it_is
+    arrange: Callable[[Host], object] = _leave_as_it_is
     of_backend: Callable[[Any], object] | None = None
 
     def __str__(self) -> str:

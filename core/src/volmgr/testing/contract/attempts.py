@@ -220,6 +220,17 @@ def write_user_data(stage: Stage, mounted: Mounted, size: int = 64) -> Written:
     return {place: content}
 
 
+def place_for_a_mount(stage: Stage, volume: Path) -> Path | None:
+    """Give a directory inside a volume; one that is read-only may have none, and then nobody can mount there."""
+    files = stage.host.files
+    try:
+        files.ensure_directory(volume / "inner", 0o755)
+    except OperationError:
+        inside = (volume / name for name in files.names(volume))
+        return next((path for path in inside if (info := files.info(path)) and info.kind == "directory"), None)
+    return volume / "inner"
+
+
 def read_back(stage: Stage, written: Written) -> Written:
     """Read what the Pod wrote."""
     return {path: stage.host.files.read(path) or b"" for path in written}

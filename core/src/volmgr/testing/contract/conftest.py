@@ -35,14 +35,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     key = metafunc.config.getoption("--volmgr-plugin")
     if not key:
         message = "say which volume type is tested: --volmgr-plugin KEY"
-        raise pytest.UsageError(message)
+        raise pytest.Collector.CollectError(message)
     try:
         plugin = find_plugin(key)
         offer_backend(metafunc.config, plugin)
         samples = find_samples(plugin)
         names = [str(sample_of(sample)) for sample in samples(Path("TOP"))]
     except NoSubjectError as error:
-        raise pytest.UsageError(str(error)) from error
+        raise pytest.Collector.CollectError(str(error)) from error
     metafunc.parametrize("sample", [(key, index) for index in range(len(names))], ids=names)
 
 

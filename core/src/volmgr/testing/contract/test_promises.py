@@ -49,6 +49,7 @@ from volmgr.testing.contract.attempts import (
     mounted_and_unmounted,
     mounted_with_data,
     nothing,
+    place_for_a_mount,
     read_back,
     reconstruct,
     unmount,
@@ -254,8 +255,9 @@ def test_mounts_of_others_below_are_taken_away_and_never_followed(subject: Subje
     stage.host.files.ensure_directory(foreign, 0o755)
     stage.host.files.write(foreign / "precious", b"not the volume's")
     before |= {path: what for path, what in stage.state().items() if path.startswith("TOP/foreign")}
-    stage.host.files.ensure_directory(path / "inner", 0o755)
-    stage.host.mounts.ensure_bound(foreign, path / "inner")
+    inner = place_for_a_mount(stage, path)
+    if inner is not None:
+        stage.host.mounts.ensure_bound(foreign, inner)
     stage.volume.unmount(stage.host)
     assert leftovers(stage, before) == {}
     assert stage.host.files.read(foreign / "precious") == b"not the volume's"
