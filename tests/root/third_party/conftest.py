@@ -28,7 +28,7 @@ class Author:
 
     def take_over(self, name: str, more: str = "") -> None:
         """Write a module of the type."""
-        place = self.folder / "src/overlay" / name
+        place = self.folder / "src/overlay_volume" / name
         shutil.copy(BODY / name, place)
         place.write_text(place.read_text() + more)
 
@@ -53,7 +53,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     built = {"0.1.0": author.build("0.1.0")}
 
     author.take_over("second.py")
-    author.edit('"overlay.plugin:Overlay"', '"overlay.second:SecondOverlay"')
+    author.edit('"overlay_volume.plugin:Overlay"', '"overlay_volume.second:SecondOverlay"')
     author.edit('version = "0.1.0"', 'version = "0.2.0"')
     built["0.2.0"] = author.build("0.2.0")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,9 @@ from volmgr.cli.session import Session, common_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_REFUSED = re.compile(r"^Validation error for question '(\w+)': ")
+"""How copier begins what it says of an answer (`copier._user_data`); questions are named as options are."""
 
 ABILITIES = ("attach", "device", "block", "expand", "measure", "reconstruct")
 
@@ -68,5 +72,6 @@ def _render(directory: Path, answers: dict[str, object], *, ask: bool) -> Path:
         with as_file(files("volmgr") / "plugin_template") as template:
             copier.run_copy(str(template), directory, answers, defaults=not ask, quiet=True)
     except (CopierError, ValueError, OSError) as error:
-        raise Failure(f"nothing was made of {directory}: {error}") from None
+        reason = _REFUSED.sub(r"--\1: ", str(error))
+        raise Failure(f"nothing was made of {directory}: {reason}") from None
     return directory
