@@ -1,5 +1,6 @@
 """What pip sees of the workspace: one version, the right dependencies, entry points that exist."""
 
+import importlib
 import importlib.util
 import re
 import subprocess
@@ -7,9 +8,11 @@ import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Any, TypedDict, TypeGuard, cast
 
 import pytest
+
+from volmgr.plugin import API_VERSION, VolumePlugin
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
@@ -67,6 +70,22 @@ def test_python_without_asyncore_gets_it_for_pyinotify() -> None:
     )
 
 
+def is_volume_type(thing: object) -> TypeGuard[type[VolumePlugin[Any]]]:
+    return isinstance(thing, type) and issubclass(thing, VolumePlugin)
+
+
+def types_in(package: Path) -> set[type[VolumePlugin[Any]]]:
+    """Give the volume types that a package defines."""
+    modules = [f"{package.name}.{path.stem}" for path in package.glob("*.py") if path.stem != "__init__"]
+    defined = [each for module in modules for each in vars(importlib.import_module(module)).values()]
+    return {each for each in defined if is_volume_type(each) and each.__module__.startswith(package.name)}
+
+
+def said_by(cls: type, package: str) -> set[str]:
+    """Give the attributes that a class has of its own package."""
+    return {name for base in cls.__mro__ if base.__module__.startswith(package) for name in vars(base)}
+
+
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: cast("Path", plugin).name)
 class TestVolumeType:
     def test_is_named_after_its_folder(self, plugin: Path) -> None:
@@ -91,6 +110,13 @@ class TestVolumeType:
         except PackageNotFoundError:
             pytest.fail(f"{name} is not installed: run `make venv`")
         assert installed == project(plugin)["version"]
+
+    def test_says_for_which_plugin_api_it_was_written(self, plugin: Path) -> None:
+        package = f"volmgr_{plugin.name}"
+        types = types_in(plugin / "src" / package)
+
+        assert [each for each in types if "api_version" not in said_by(each, package)] == []
+        assert {each.api_version for each in types} <= {API_VERSION}
 
     def test_is_held_to_the_layers(self, plugin: Path) -> None:
         tool = cast("dict[str, dict[str, object]]", toml(ROOT / "pyproject.toml")["tool"])

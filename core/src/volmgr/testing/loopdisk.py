@@ -70,6 +70,7 @@ class LoopDisk(
     """A disk image on a loop device."""
 
     name = "example.com/loop-disk"
+    api_version = 1
     handles = (Handles("loopDisk", where=Where.PV, source=LoopDiskSource),)
     supports_mount_options = True
 

@@ -39,6 +39,7 @@ class ConfigMapVolume(PayloadVolume[ConfigMapSource]):
     """Give a Pod the keys of a ConfigMap as files."""
 
     name = "kubernetes.io/configmap"
+    api_version = 1
     handles = (Handles("configMap", where=Where.POD, source=ConfigMapSource),)
     medium = ""
 

@@ -38,6 +38,7 @@ class DownwardApi(PayloadVolume[DownwardApiSource]):
     """Show a Pod its own name, labels, annotations and resources."""
 
     name = "kubernetes.io/downward-api"
+    api_version = 1
     handles = (Handles("downwardAPI", where=Where.POD, source=DownwardApiSource),)
 
     def check(self, spec: VolumeSpec[DownwardApiSource], pod: Pod | None) -> None:

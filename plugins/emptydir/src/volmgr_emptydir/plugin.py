@@ -47,6 +47,7 @@ class EmptyDir(VolumePlugin[EmptyDirSource], Measurable):
     """Give a Pod an empty directory of its own, and delete it with the Pod."""
 
     name = "kubernetes.io/empty-dir"
+    api_version = 1
     handles = (Handles("emptyDir", where=Where.POD, source=EmptyDirSource),)
 
     def facets(self, spec: VolumeSpec[EmptyDirSource], objects: Objects) -> Facets:

@@ -61,6 +61,8 @@ _MODE = 0o750
 class FlexVolume(VolumePlugin[FlexVolumeSource], Expandable[FlexVolumeSource]):
     """A driver whose volumes are mounted for each Pod, and nothing before that."""
 
+    api_version = 1
+
     def __init__(self, driver: Driver, capabilities: Capabilities) -> None:
         self.name = driver.name
         self.handles = (Handles(FIELD, driver=driver.name, source=FlexVolumeSource),)

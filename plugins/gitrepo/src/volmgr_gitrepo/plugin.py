@@ -48,6 +48,7 @@ class GitRepo(VolumePlugin[GitRepoSource], Measurable):
     """Give a Pod a clone of a repository, made once."""
 
     name = "kubernetes.io/git-repo"
+    api_version = 1
     handles = (Handles("gitRepo", where=Where.POD, source=GitRepoSource),)
     settings = GitRepoSettings
 

@@ -76,6 +76,7 @@ class HostPath(VolumePlugin[HostPathSource]):
     """Give a Pod a path of the node; nothing of it is ever deleted."""
 
     name = "kubernetes.io/host-path"
+    api_version = 1
     handles = (Handles("hostPath", source=HostPathSource),)
 
     def volume_name(self, spec: VolumeSpec[HostPathSource]) -> str:

@@ -40,6 +40,7 @@ class Image(VolumePlugin[ImageSource]):
     """Give a Pod the files of an image."""
 
     name = "kubernetes.io/image"
+    api_version = 1
     handles = (Handles("image", where=Where.POD, source=ImageSource),)
     settings = ImageSettings
     mount_deadline = 3600.0  # an image may be large, and a registry far away

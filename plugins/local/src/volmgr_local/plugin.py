@@ -68,6 +68,7 @@ class Local(
     """Give a Pod storage of the node itself; nothing below the path is ever deleted."""
 
     name = "kubernetes.io/local-volume"
+    api_version = 1
     handles = (Handles("local", where=Where.PV, source=LocalSource),)
     supports_mount_options = True
 

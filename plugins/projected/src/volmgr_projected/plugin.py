@@ -14,6 +14,7 @@ class Projected(PayloadVolume[ProjectedSource]):
     """Give a Pod Secrets, ConfigMaps, itself, tokens and certificates to trust in one directory."""
 
     name = "kubernetes.io/projected"
+    api_version = 1
     handles = (Handles("projected", where=Where.POD, source=ProjectedSource),)
 
     def check(self, spec: VolumeSpec[ProjectedSource], pod: Pod | None) -> None:

@@ -39,6 +39,7 @@ class SecretVolume(PayloadVolume[SecretSource]):
     """Give a Pod the keys of a Secret as files that are never written to a disk."""
 
     name = "kubernetes.io/secret"
+    api_version = 1
     handles = (Handles("secret", where=Where.POD, source=SecretSource),)
 
     def volume_name(self, spec: VolumeSpec[SecretSource]) -> str:
