@@ -33,7 +33,9 @@ from volmgr.plugin import (
     Payload,
     PayloadFile,
     PayloadVolume,
+    Pod,
     Reconstructed,
+    SpecError,
     TransientError,
     UncertainError,
     Unmount,
@@ -108,6 +110,19 @@ class OtherNameEachTime(Honest):
     def unique_name(self, spec: VolumeSpec[ScratchSource], pod_uid: str) -> str:
         del spec, pod_uid
         return f"{self.name}/{id(self)}"
+
+
+class RefusesWhatItMounts(Honest):
+    def check(self, spec: VolumeSpec[ScratchSource], pod: Pod | None) -> None:
+        del pod
+        if not spec.source.size.isdigit():
+            raise SpecError(f"scratch: {spec.source.size} is no size; write a number of bytes")
+
+
+class ChecksWithAPodAlone(LoopDisk):
+    def check(self, spec: VolumeSpec[LoopDiskSource], pod: Pod | None) -> None:
+        if pod is None:
+            raise SpecError(f"loopDisk: nobody uses {spec.source.path}")
 
 
 class ForgetsToReturn(Honest):
@@ -442,6 +457,7 @@ class WritesOnce(Written):
 
 BROKEN: dict[str, type[VolumePlugin[Any]]] = {
     "the_name_is_qualified_and_the_same_for_every_object": OtherNameEachTime,
+    "a_volume_that_can_be_mounted_is_not_refused_beforehand": RefusesWhatItMounts,
     "operations_give_values_of_their_own_type": ForgetsToReturn,
     "a_second_mount_changes_nothing": CountsMounts,
     "user_data_survives_a_second_mount": BeginsWithNothing,
@@ -519,6 +535,11 @@ def test_each_promise_catches_a_type_that_breaks_it(promise: str) -> None:
     with pytest.raises((AssertionError, Exception)) as caught:
         keeps(BROKEN[promise], promise)
     assert not isinstance(caught.value, (NotImplementedError, KeyError)), "the test is broken, not the type"
+
+
+def test_a_check_of_a_persistent_volume_that_wants_a_pod_is_caught() -> None:
+    with pytest.raises(SpecError, match="nobody uses"):
+        keeps(ChecksWithAPodAlone, "a_volume_that_can_be_mounted_is_not_refused_beforehand")
 
 
 def test_each_promise_says_which_bug_it_prevents() -> None:

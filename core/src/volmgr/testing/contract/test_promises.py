@@ -23,6 +23,7 @@ from volmgr.plugin import (
     Mounted,
     Reconstructed,
     Unmounted,
+    Where,
 )
 from volmgr.testing.contract.abilities import Ability, can, needs
 from volmgr.testing.contract.attempts import (
@@ -75,6 +76,14 @@ def test_the_name_is_qualified_and_the_same_for_every_object(subject: Subject) -
     assert again.plugin.volume_name(again.spec) == one.plugin.volume_name(one.spec)
     assert again.unique_name == one.unique_name
     assert again.facets == one.facets
+
+
+def test_a_volume_that_can_be_mounted_is_not_refused_beforehand(subject: Subject) -> None:
+    """Prevents: a check that is stricter than the mount, and keeps a Pod waiting for what would have worked."""
+    volume = subject.stage(Step.NEW).volume
+    volume.plugin.check(volume.spec, volume.pod)
+    if any(handle.where is not Where.POD for handle in volume.plugin.handles):  # `volmgr check` has no Pod for these
+        volume.plugin.check(volume.spec, None)
 
 
 def test_operations_give_values_of_their_own_type(subject: Subject) -> None:
