@@ -56,6 +56,10 @@ class KubeThread:
                 self._inbox.append(action)
                 self._loop.wake()
 
+    def now(self) -> float:
+        """Tell the time of the timers, in seconds."""
+        return self._clock()
+
     def later(self, seconds: float, action: Callable[[], None]) -> Timer:
         """Run an action after so many seconds; on the thread only."""
         return self._timers.at(self._clock() + seconds, lambda: _guarded(action))
@@ -78,14 +82,17 @@ class KubeThread:
         finally:
             with self._lock:
                 self._ended = True
-                self._inbox.clear()
-                self._loop.close()
+            self._run_posted()  # what came before the end is still done, such as closing what it brings
+            self._loop.close()
 
     def _step(self) -> None:
         self.steps += 1
+        self._run_posted()
+        self._timers.run_due(self._clock())
+
+    def _run_posted(self) -> None:
         for _ in range(len(self._inbox)):  # what comes meanwhile wakes the loop again: files and timers have their turn
             _guarded(self._inbox.popleft())
-        self._timers.run_due(self._clock())
 
 
 def _guarded(action: Callable[[], None]) -> None:

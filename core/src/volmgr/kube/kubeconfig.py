@@ -1,0 +1,109 @@
+"""What a kubeconfig names, checked before the package `kubernetes` loads it, so that complaints say what to write."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import yaml
+
+from volmgr.errors import OperationError
+
+_DATA = ("certificate-authority-data", "client-certificate-data", "client-key-data")
+_FILES_OF_USER = ("tokenFile", "client-certificate", "client-key")
+_FILE_OF_CLUSTER = "certificate-authority"
+_NOTHING: Mapping[str, object] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """The part of a kubeconfig that its current context chooses; `files` are those that it names, and itself."""
+
+    context: str
+    server: str
+    proxy: str
+    files: tuple[Path, ...]
+    has_plugin: bool
+    """Credentials come from a command (`exec`)."""
+
+
+def read_kubeconfig(path: Path) -> Kubeconfig:
+    """Read it from disk; raises OperationError that names the file, the field and the remedy."""
+    if ":" in str(path):
+        raise OperationError(f"cannot read kubeconfig {path}: a colon separates kubeconfigs; rename the file")
+    try:
+        text = path.read_text()
+    except OSError as error:
+        remedy = "name another by --kubeconfig, or none inside a cluster"
+        raise OperationError(f"cannot read kubeconfig {path}: {error.strerror}; {remedy}") from error
+    except UnicodeDecodeError:
+        raise OperationError(f"cannot read kubeconfig {path}: it is no text; write YAML") from None
+    return _Reader(path).read(text)
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self, text: str) -> Kubeconfig:
+        top = _mapping(self._document(text))
+        if top is _NOTHING:
+            raise self._wrong("no mapping", "write one of kind Config")
+        choose = f"choose one by `kubectl config use-context NAME --kubeconfig {self._path}`"
+        context = self._text(top, "current-context", "", choose)
+        chosen = self._entry(top, "contexts", context)
+        cluster_name = self._text(chosen, "cluster", f"contexts[name={context}].context.", "name one of clusters")
+        cluster = self._entry(top, "clusters", cluster_name)
+        place = f"clusters[name={cluster_name}].cluster."
+        server = self._text(cluster, "server", place, "write the address of the API server")
+        user_name = chosen.get("user")
+        user = self._entry(top, "users", user_name) if isinstance(user_name, str) and user_name else _NOTHING
+        self._check_data(place, cluster)
+        self._check_data(f"users[name={user_name}].user.", user)
+        named = (cluster.get(_FILE_OF_CLUSTER), *(user.get(each) for each in _FILES_OF_USER))
+        files = tuple(self._path.parent / each for each in named if isinstance(each, str) and each)
+        proxy = cluster.get("proxy-url")
+        return Kubeconfig(
+            context, server, proxy if isinstance(proxy, str) else "", (self._path, *files), "exec" in user
+        )
+
+    def _document(self, text: str) -> object:
+        try:
+            return cast("object", yaml.safe_load(text))
+        except yaml.MarkedYAMLError as error:  # without the snippet that its text has: it may show a token
+            line = f" in line {error.problem_mark.line + 1}" if error.problem_mark is not None else ""
+            raise self._wrong(f"no YAML: {error.problem}{line}", "correct it") from None
+        except yaml.YAMLError:
+            raise self._wrong("no YAML", "correct it") from None
+
+    def _entry(self, top: Mapping[str, object], plural: str, name: str) -> Mapping[str, object]:
+        """Find what clusters, contexts or users have by a name; the mapping is called by the singular."""
+        entries = top.get(plural)
+        for each in cast("list[object]", entries) if isinstance(entries, list) else []:
+            entry = _mapping(each)
+            if entry.get("name") == name:
+                return _mapping(entry.get(plural.removesuffix("s")))
+        raise self._wrong(f"{plural} has none named {name!r}", "add it, or name one that is there")
+
+    def _text(self, mapping: Mapping[str, object], key: str, place: str, remedy: str) -> str:
+        value = mapping.get(key)
+        if isinstance(value, str) and value:
+            return value
+        raise self._wrong(f"{place}{key} is missing", remedy)
+
+    def _check_data(self, place: str, mapping: Mapping[str, object]) -> None:
+        for key in _DATA:
+            try:
+                b64decode(str(mapping.get(key, "")))
+            except ValueError:
+                raise self._wrong(f"{place}{key} is no base64", "write the PEM file in base64") from None
+
+    def _wrong(self, problem: str, remedy: str) -> OperationError:
+        return OperationError(f"cannot read kubeconfig {self._path}: {problem}; {remedy}")
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else _NOTHING
