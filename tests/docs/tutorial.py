@@ -7,6 +7,12 @@ from tests.docs.pages import ROOT, blocks
 PAGE = ROOT / "docs/plugins/tutorial.md"
 
 
+def answer_to(command: str) -> str:
+    """Give what the page shows as the answer to a command."""
+    text = "".join(block.text for block in blocks(PAGE) if block.language == "console")
+    return text.partition(f"$ {command}\n")[2].partition("$ ")[0]
+
+
 def write_project(top: Path) -> None:
     """Write the package `volmgr-note` and the manifest `reader.yaml`."""
     for block in blocks(PAGE):

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from tests.docs.tutorial import write_project
+from tests.docs.tutorial import answer_to, write_project
 from tests.live_node import LiveNode
 from tests.side_venv import SideVenv
 
@@ -14,15 +14,17 @@ def test_a_pod_uses_the_tutorials_type(tmp_path: Path) -> None:
     with LiveNode(venv.python, tmp_path) as node:
         venv.install(tmp_path / "volmgr-note")
         assert "example.com/note" in node.tell("plugins", "reload")
+        rows = [line.split() for line in node.tell("plugins").splitlines()]
+        assert [line.split() in rows for line in answer_to("volmgr plugins").splitlines()] == [True, True]
         node.tell("apply", "-f", str(tmp_path / "reader.yaml"))
-        node.tell("wait", "reader")
+        assert node.tell("wait", "reader") == answer_to("volmgr wait reader")
 
         note = node.root / "pods/reader-1/volumes/example.com~note/greeting/note"
         assert str(note.parent) in node.tell("status", "reader")
         assert note.read_text() == "hello"
 
         node.tell("delete", "reader")
-        node.tell("wait", "reader", "--for", "unmounted")
+        assert node.tell("wait", "reader", "--for", "unmounted") == answer_to("volmgr wait reader --for unmounted")
         assert not (node.root / "pods/reader-1").exists()
 
 
