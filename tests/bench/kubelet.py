@@ -24,19 +24,12 @@ _RUNS = {
 
 
 def program() -> Path | None:
-    """Build the program, once, outside the clone; None where there is no Go. Cold it takes some minutes."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "volmgr-bench"
-    built = cache / "kubelet-anchor"
-    newest = max(path.stat().st_mtime for path in _SOURCE.iterdir() if path.suffix != ".md")
-    if built.exists() and built.stat().st_mtime >= newest:
-        return built
+    """Build the program, unless it is built, outside the clone; None where there is no Go. Cold it takes minutes."""
     if shutil.which("go") is None:
         return None
-    cache.mkdir(parents=True, exist_ok=True)
-    print("  building kubelet's volume manager, which takes minutes the first time …", file=sys.stderr, flush=True)
-    environment = {**os.environ, "GOFLAGS": "-buildvcs=false"}
-    done = subprocess.run(["go", "build", "-o", str(built), "."], cwd=_SOURCE, env=environment, check=False)
-    return built if done.returncode == 0 else None
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "volmgr" / "kubelet"
+    done = subprocess.run([str(_SOURCE / "build.sh"), str(cache)], check=False)
+    return cache / "kubelet-anchor" if done.returncode == 0 else None
 
 
 def measured(top: Path) -> Mapping[str, str]:

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/volume/util"
+	"k8s.io/kubernetes/pkg/volume/util/subpath"
+	volumetypes "k8s.io/kubernetes/pkg/volume/util/types"
+)
+
+const (
+	look      = 100 * time.Millisecond  // as often as kubelet's reconciler
+	quiet     = 1500 * time.Millisecond // without a change, once nothing is left of any Pod: devices go a loop later
+	unchanged = 6 * time.Second         // without a change, while something is left: longer than the first back-offs
+)
+
+// cmdMount mounts what the Pods of a directory of manifests want, on whatever root there is, says so, and waits to be
+// killed.
+func cmdMount(root, manifests string) {
+	pods, objects := readObjects(manifests)
+	e := newEnv(root, objects...)
+	for _, p := range pods {
+		e.addPod(p)
+	}
+	e.ready.Store(true)
+	e.run()
+	for _, p := range pods {
+		must(e.mountPod(p))
+		must(e.bindSubpaths(p))
+	}
+	fmt.Println("MOUNTED")
+	select {}
+}
+
+// bindSubpaths does what kubelet does for subPaths when it makes a container's mounts.
+func (e *env) bindSubpaths(p *v1.Pod) error {
+	volumes := e.vm.GetMountedVolumesForPod(volumetypes.UniquePodName(p.UID))
+	for _, c := range p.Spec.Containers {
+		for i, m := range c.VolumeMounts {
+			if m.SubPath == "" {
+				continue
+			}
+			volume := volumes[m.Name]
+			path, err := util.GetPath(volume.Mounter)
+			if err != nil {
+				return err
+			}
+			mode, err := e.host.hu.GetMode(path)
+			if err != nil {
+				return err
+			}
+			if err := e.host.sp.SafeMakeDir(m.SubPath, path, mode); err != nil && !os.IsExist(err) {
+				return err
+			}
+			_, done, err := e.host.sp.PrepareSafeSubpath(subpath.Subpath{
+				VolumeMountIndex: i,
+				Path:             filepath.Join(path, m.SubPath),
+				VolumeName:       volume.InnerVolumeSpecName,
+				VolumePath:       path,
+				PodDir:           filepath.Join(e.root, "pods", string(p.UID)),
+				ContainerName:    c.Name,
+			})
+			if done != nil {
+				done() // the container has started
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cmdClear starts over a root with no Pod wanted, and ends when nothing is left of any, or nothing changes any more.
+func cmdClear(root string) {
+	e := newEnv(root)
+	e.ready.Store(true)
+	e.run()
+	for !e.vm.ReconcilerStatesHasBeenSynced() {
+		time.Sleep(look)
+	}
+	before, since := "", time.Now()
+	for {
+		problems := e.clearOrphans()
+		left := strings.Join(append(mountsBelow(root), tree(root)...), "\n")
+		if left != before {
+			before, since = left, time.Now()
+		}
+		pods, err := os.ReadDir(filepath.Join(root, "pods"))
+		must(err)
+		limit := unchanged
+		if len(pods) == 0 && countUnder(root) == 0 {
+			limit = quiet
+		}
+		if time.Since(since) > limit {
+			for _, problem := range problems {
+				fmt.Println("PROBLEM", problem)
+			}
+			fmt.Println("CLEARED")
+			return
+		}
+		time.Sleep(look)
+	}
+}
+
+func mountsBelow(root string) (found []string) {
+	for _, line := range strings.Split(string(mountinfo()), "\n") {
+		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], root+"/") {
+			found = append(found, fields[4])
+		}
+	}
+	return found
+}
+
+// tree names all that lies below the Pods' and the types' directories, without looking into what is mounted there.
+func tree(root string) (found []string) {
+	mounted := map[string]bool{}
+	for _, path := range mountsBelow(root) {
+		mounted[path] = true
+	}
+	for _, top := range []string{"pods", "plugins"} {
+		filepath.WalkDir(filepath.Join(root, top), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil { // removed meanwhile
+				return nil
+			}
+			found = append(found, path)
+			if mounted[path] {
+				return fs.SkipDir
+			}
+			return nil
+		})
+	}
+	return found
+}

@@ -1,0 +1,103 @@
+"""Kubelet's volume manager goes on with what volmgrd has mounted, or takes it down; its own gaps are its own."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.root.acceptance.outside import eventually
+from tests.takeover import objects
+from tests.takeover.site import MountTable, Site
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
+
+
+def leave(site: Site) -> None:
+    """Let volmgrd mount everything, as containers use it, and end."""
+    site.volmgr.start()
+    for name in site.pods:
+        site.volmgr.wait(name)
+        site.volmgr.volmgr("mounts", name)
+    assert site.volmgr.stop() == 0
+
+
+def test_kubelet_goes_on_with_what_its_pods_have(site: Site, table: MountTable) -> None:
+    site.put_pods()
+    leave(site)
+    site.mark()
+    mounts, locks = site.mounts(), site.locks()
+    assert len(mounts) == 13
+    assert len(locks) == 1
+    assert table.changed()
+    site.kubelet_mounts()
+    assert not table.changed()
+    assert site.mounts() == mounts
+    assert locks.items() < site.locks().items()  # it has one for each Pod
+    site.check_marks()
+    site.check_files()
+    site.kill_kubelet()
+
+
+def test_kubelet_takes_everything_down_to_nothing(site: Site) -> None:
+    site.put_pods(subpaths=("mem",))
+    leave(site)
+    (site.volumes()["disk"] / "marker").write_text("disk")
+    (site.directory / "marker").write_text("dir")
+    assert site.kubelet_clears() == []
+    assert (site.mounts(), site.locks(), site.left()) == ({}, {}, [])
+    assert (site.directory / "marker").read_text() == "dir"
+
+
+def test_kubelet_leaves_the_subpath_of_a_host_path_mounted_k_61446(site: Site) -> None:
+    site.put_pods()
+    leave(site)
+    bind = site.subpath("host")
+    assert site.kubelet_clears() == [f"PROBLEM remove {bind}: device or resource busy"]
+    assert list(site.mounts()) == [str(bind)]
+    assert site.locks() == {}
+    pod = site.root / "pods" / objects.SHOP
+    empty = [pod / "plugins/kubernetes.io~empty-dir", pod / "volumeDevices/kubernetes.io~local-volume"]
+    assert site.left() == sorted(map(str, (bind, *empty)))
+
+
+def test_kubelet_tries_once_to_unmount_a_local_directory_k_121675(site: Site) -> None:
+    site.put_pods(subpaths=("mem",))
+    leave(site)
+    place = site.path("local-volume", "pv-dir", objects.GUEST)
+    user = os.open(place, os.O_RDONLY)
+
+    def let_go_after_a_refusal() -> None:
+        try:
+            eventually(lambda: "target is busy" in site.kubelet_log(), site.kubelet_log)
+        finally:
+            os.close(user)
+
+    problems = site.kubelet_clears(let_go_after_a_refusal)
+    assert problems == [f"PROBLEM {place}: still mounted"]
+    assert "could not be reconstructed" in site.kubelet_log()
+    assert list(site.mounts()) == [str(place)]
+    assert site.kubelet_clears() == []  # until its next start
+    assert (site.mounts(), site.locks(), site.left()) == ({}, {}, [])
+
+
+def test_a_root_that_was_handed_back_is_left_alone_once_our_records_are_gone(site: Site, table: MountTable) -> None:
+    site.put_pods()
+    leave(site)
+    site.mark()
+    site.kubelet_mounts()
+    site.kill_kubelet()
+    site.forget_volmgr()
+    site.remove_pods()
+    mounts = site.mounts()
+    table.changed()
+    node = site.volmgr
+    node.start(ready=False)
+    eventually(lambda: "adopt" in node.volmgr("doctor", code=1).stdout)
+    plan = node.json("plan", code=None)["operations"]
+    assert plan
+    assert all(each["delayed"] for each in plan)
+    assert not table.changed()
+    assert site.mounts() == mounts
+    site.check_marks()
+    assert node.stop() == 0
