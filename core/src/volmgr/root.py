@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from volmgr import records
 from volmgr.errors import PluginError
+from volmgr.kubelet import kubelet_of
 
 if TYPE_CHECKING:
     from volmgr.host.interface import Host
@@ -16,11 +17,22 @@ KIND = "root"
 
 
 class LockedError(PluginError):
-    """Another daemon has this root; names its PID."""
+    """Another daemon or a kubelet has this root; names its PID."""
+
+
+def refuse_kubelet(host: Host) -> None:
+    """Raise LockedError when a kubelet of this machine has the root: both would unmount what is the other's."""
+    found = kubelet_of(host.paths.root)
+    if found is not None:
+        raise LockedError(
+            f"{host.paths.root}: the kubelet with PID {found.pid} ({found.command}) has this root;"
+            f" stop it first ({found.stop}), or name another with --root-dir"
+        )
 
 
 def lock(host: Host) -> int:
-    """Take the root's lock and give its descriptor; raises LockedError at once when another daemon has it."""
+    """Take the root's lock and give its descriptor; raises LockedError at once when somebody else has the root."""
+    refuse_kubelet(host)
     host.files.ensure_directory(host.paths.state, 0o700)
     path = host.paths.state / "lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -188,6 +188,7 @@ class Service:
         """Take over a root directory that somebody else filled."""
         if not self.ask(lambda world: world.readiness.read_only):
             return "this root is volmgr's already"
+        root.refuse_kubelet(self._host)  # one may have been started meanwhile
         root.mark_adopted(self._host)
         self._reconciler.post(Ask(lambda: self._reconciler.set_read_only(read_only=False)))
         return f"{self._host.paths.root} is adopted; what no Pod wants is taken away now"
