@@ -34,11 +34,23 @@ BOUND = "Bound"
 """The phase of a claim that has its volume."""
 
 
+class AwaitedError(OperationError):
+    """What a volume is cannot be said yet: it is not known whether an object is there."""
+
+
 class Objects(Protocol):
     """Looks objects up by reference."""
 
     def get(self, ref: ObjectRef, /) -> Object | None:
         """Give an object, or None."""
+        ...
+
+    def awaited(self, ref: ObjectRef, /) -> str:
+        """Say why it is not known whether there is an object; empty when it is."""
+        ...
+
+    def absence(self, ref: ObjectRef, /) -> str:
+        """Say who would have an object that is missing; empty: the manifests would."""
         ...
 
 
@@ -73,20 +85,35 @@ def claim_ref(pod: Pod, volume: PodVolume) -> ObjectRef:
 
 
 def resolve(pod: Pod, volume: PodVolume, objects: Objects) -> Bound:
-    """Follow a claim to its volume; raises OperationError or SpecError saying what is wrong with it."""
+    """Follow a claim to its volume; raises OperationError or SpecError saying what is wrong with it.
+
+    AwaitedError when one of them is not known yet.
+    """
     ref = claim_ref(pod, volume)
     claim = objects.get(ref)
     if not isinstance(claim, PersistentVolumeClaim):
-        message = f"{ref} does not exist; add it to the manifests"
-        raise OperationError(message)
+        raise _lack(ref, str(ref), objects)
     _check_claim(pod, volume, claim)
     pv_ref = ObjectRef("PersistentVolume", "", claim.volume_name)
     pv = objects.get(pv_ref)
     if not isinstance(pv, PersistentVolume):
-        message = f"{pv_ref}, to which {ref} is bound, does not exist; add it to the manifests"
-        raise OperationError(message)
+        raise _lack(pv_ref, f"{pv_ref}, to which {ref} is bound,", objects)
     _check_binding(pv, claim, ref)
     return Bound(claim=claim, volume=pv, read_only=volume.source.get("readOnly") is True)
+
+
+def _lack(ref: ObjectRef, what: str, objects: Objects) -> OperationError:
+    """Give the error for an object that is not there, or not known yet."""
+    check_known(ref, objects)
+    absence = objects.absence(ref)
+    return OperationError(f"{what} does not exist" + (f": {absence}" if absence else "; add it to the manifests"))
+
+
+def check_known(ref: ObjectRef, objects: Objects) -> None:
+    """Raise AwaitedError for an object of which it is not known whether it is there."""
+    why = objects.awaited(ref)
+    if why:
+        raise AwaitedError(f"{ref}: {why}")
 
 
 def _check_claim(pod: Pod, volume: PodVolume, claim: PersistentVolumeClaim) -> None:

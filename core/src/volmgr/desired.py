@@ -20,12 +20,30 @@ _NO_MOUNTS: Mapping[str, DesiredMount] = MappingProxyType({})
 _NO_SOURCE: Mapping[str, object] = MappingProxyType({})
 
 
+READING = "it is being read from the API server"
+"""Why an object is awaited that nobody referred to before."""
+ABSENT = "the API server has none"
+"""Why an object is missing that an API server would have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """An object that a wish cannot do without, and why it is not there; without that, no manifest has it."""
+
+    ref: ObjectRef
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.ref}: {self.why}" if self.why else str(self.ref)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredMount:
     """One Pod's wish for a volume.
 
     `outer_names` are the Pod's own names for it (two for a claim that is listed twice). `revision` changes with
-    every object that it refers to; `source_key` with its source. `missing` are objects it cannot do without.
+    every object that it refers to; `source_key` with its source. `missing` are objects it cannot do without, optional
+    ones among them as long as nobody knows whether they are there.
     Sizes are bytes; 0 is none.
     """
 
@@ -33,7 +51,7 @@ class DesiredMount:
     spec: VolumeSpec[Any]
     outer_names: tuple[str, ...]
     references: tuple[Reference, ...] = ()
-    missing: tuple[ObjectRef, ...] = ()
+    missing: tuple[Missing, ...] = ()
     revision: str = ""
     source: Mapping[str, object] = field(default_factory=lambda: _NO_SOURCE, repr=False)
     """The source as it stands in the manifest; records keep it."""

@@ -48,6 +48,13 @@ class Outside:
     """Keep these objects on disk, too; called on a worker before what needs them is mounted."""
     grown: Callable[[str, int], None] = field(default=lambda _volume, _size: None)
     """Told on a worker that a PersistentVolume has this many bytes now."""
+    referred: Callable[[frozenset[ObjectRef], frozenset[ObjectRef]], None] = field(
+        default=lambda _added, _removed: None
+    )
+    """Told which objects of the kinds that are fetched Pods refer to now, and which no longer. A name that is empty
+    stands for all of its kind. It must only enqueue."""
+    in_use: Callable[[tuple[str, ...]], None] = field(default=lambda _volumes: None)
+    """Told what belongs into the node status' volumesInUse, whenever that has changed. It must only enqueue."""
     wake: Callable[[], None] = field(default=lambda: None)
     slow: Callable[[], None] = field(default=lambda: None)
     """Told when an operation takes long: its worker may be lost for a while."""

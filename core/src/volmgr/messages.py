@@ -14,6 +14,8 @@ from volmgr.plugin import Searched, VolumePlugin
 from volmgr.report.world import Hold
 from volmgr.sources.changes import (
     Complaints,
+    ObjectAbsent,
+    ObjectAwaited,
     ObjectChanged,
     ObjectLeft,
     PodAccepted,
@@ -126,6 +128,8 @@ Message = (
     | RecordDamaged
     | ObjectChanged
     | ObjectLeft
+    | ObjectAwaited
+    | ObjectAbsent
     | SourceState
     | Complaints
     | Result

@@ -17,7 +17,7 @@ from volmgr.operations import Operation, Verb
 
 if TYPE_CHECKING:
     from volmgr.actual import ActualVolume, PodMount
-    from volmgr.desired import DesiredMount, DesiredVolume
+    from volmgr.desired import DesiredMount, DesiredVolume, Missing
 
 
 _DUE = "it is due again"
@@ -87,7 +87,7 @@ def blocked(desired: DesiredVolume, actual: ActualVolume | None, readiness: Read
     found: list[Waiting] = []
     for uid, mount in sorted(desired.mounts.items()):
         state = actual.mounts[uid].state if actual and uid in actual.mounts else Presence.NO
-        if state is Presence.YES or mount.keep_only:
+        if mount.keep_only or (state is Presence.YES and not _mount_reason(desired, mount, actual, readiness)):
             continue
         reason = _hindrance(desired, mount, actual, readiness)
         if reason:
@@ -207,8 +207,7 @@ def _mount_reason(
 def _hindrance(desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume | None, readiness: Readiness) -> str:
     """Say what a mount waits for; empty when nothing stands in its way."""
     if mount.missing:
-        what = "it" if len(mount.missing) == 1 else "them"
-        return f"waits for {', '.join(str(ref) for ref in mount.missing)}: add {what} to the manifests"
+        return f"waits for {_said(mount.missing)}"
     users = {*(actual.mounts if actual else ()), *readiness.exclusive.get(mount.spec.name, ())}
     if mount.spec.access_modes == RWOP and users - {mount.pod.uid}:
         return "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
@@ -224,6 +223,15 @@ def _hindrance(desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume
     if desired.name not in readiness.attached:
         return f"volume {desired.name} is not yet in node's status"
     return ""
+
+
+def _said(missing: Iterable[Missing]) -> str:
+    """Name what is missing, and why or what to do."""
+    texts = [str(each) for each in missing if each.why]
+    undeclared = [str(each) for each in missing if not each.why]
+    if undeclared:
+        texts.append(f"{', '.join(undeclared)}: add {'it' if len(undeclared) == 1 else 'them'} to the manifests")
+    return "; ".join(texts)
 
 
 def _must_expand(desired: DesiredVolume, actual: ActualVolume) -> bool:

@@ -5,13 +5,13 @@ What cannot be resolved is an error of that one volume; the others of the Pod ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from volmgr import claims, limits
-from volmgr.desired import DesiredMount, DesiredVolume
+from volmgr.desired import DesiredMount, DesiredVolume, Missing
 from volmgr.errors import PluginError, SpecError, VolmgrError
 from volmgr.manifest.volumes import DRIVER_FIELDS
 from volmgr.model import expansion
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from volmgr.model.pod import Pod, PodVolume
     from volmgr.plugins import Plugins
     from volmgr.volume_type import VolumeType
+
+
+_SHAPING = frozenset({"CSIDriver"})
+"""Kinds of objects that say how a volume is served: without them neither its facets nor its name are known."""
 
 
 class Stance(StrEnum):
@@ -63,6 +67,10 @@ class Lookup:
     labelling: Labelling = field(default_factory=Labelling)
     all_of: Callable[[ObjectRef], Iterable[Object]] = lambda _every: ()
     """Gives every object that `every` (below) stands for."""
+    awaited: Callable[[ObjectRef], str] = lambda _ref: ""
+    """Says why it is not known whether there is such an object; empty when it is."""
+    absence: Callable[[ObjectRef], str] = lambda _ref: ""
+    """Says who would have an object that is missing; empty: the manifests would."""
 
 
 @dataclass(slots=True)
@@ -72,6 +80,8 @@ class Resolution:
     wanted: list[tuple[DesiredVolume, DesiredMount]] = field(default_factory=list[tuple[DesiredVolume, DesiredMount]])
     errors: dict[str, str] = field(default_factory=dict[str, str])
     references: set[ObjectRef] = field(default_factory=set[ObjectRef])
+    awaited: dict[str, str] = field(default_factory=dict[str, str])
+    """What cannot be resolved yet, by the Pod's own name, and the object that it waits for."""
     troubles: dict[str, LabelTrouble] = field(default_factory=dict[str, LabelTrouble])
     """What is wrong with SELinux labels, by the Pod's own name of the volume: errors, and what is only counted."""
 
@@ -103,6 +113,9 @@ def resolve(pod: Pod, lookup: Lookup, *, keep_only: bool = False) -> Resolution:
         try:
             found, mount = _resolve_volume(_Wish(pod, volume, mounted, mapped, keep_only), lookup, resolution)
             _refuse_labels(found, mount, resolution)
+        except claims.AwaitedError as error:
+            resolution.awaited[volume.name] = str(error)
+            continue
         except (VolmgrError, ValueError) as error:
             resolution.errors[volume.name] = str(error)
             continue
@@ -148,7 +161,10 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
     claims.check_mode(volume.name, spec.mode, mounted=wish.mounted, mapped=wish.mapped)
     plugin.ask("check", spec, wish.pod)
     references = _concrete(plugin.ask("references", spec, wish.pod), lookup, resolution)
-    resolution.references.update(reference.ref for reference in references)
+    resolution.references.update(reference.ref for reference in references if reference.selector is None)
+    for reference in references:
+        if reference.ref.kind in _SHAPING:
+            claims.check_known(reference.ref, lookup)
     objects: dict[ObjectRef, Object] = {ref_of(wish.pod): wish.pod}
     objects |= {item.ref: found for item in references if (found := lookup.get(item.ref)) is not None}
     facets: Facets = plugin.ask("facets", spec, objects)
@@ -165,7 +181,7 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
         spec=spec,
         outer_names=(volume.name,),
         references=references,
-        missing=tuple(item.ref for item in references if not item.optional and item.ref not in objects),
+        missing=tuple(_missing(references, objects, lookup)),
         revision=_revision(lookup, references, volume.type, typed.source, wish.pod),
         source=typed.source,
         source_key=source_key(volume.type, typed.source),
@@ -220,19 +236,31 @@ def _refuse_labels(found: DesiredVolume, mount: DesiredMount, resolution: Resolu
 
 
 def _concrete(references: Iterable[Reference], lookup: Lookup, resolution: Resolution) -> tuple[Reference, ...]:
-    """Put the objects that a selector accepts now in its place; what accepts none, and must, is missing by its name."""
+    """Put the objects that a selector accepts now in its place.
+
+    It stays, and is missing by its name, where it accepts none and must, or where they are not all known yet.
+    """
     found: list[Reference] = []
     for reference in references:
         selector = reference.selector
         if selector is None:
             found.append(reference)
             continue
-        resolution.references.add(every(reference.ref))
-        refs = sorted(ref_of(item) for item in lookup.all_of(every(reference.ref)) if selector.accepts(item))
+        group = every(reference.ref)
+        resolution.references.add(group)
+        refs = sorted(ref_of(item) for item in lookup.all_of(group) if selector.accepts(item))
         found += [Reference(ref, optional=True) for ref in refs]
-        if not refs and not reference.optional:
-            found.append(Reference(reference.ref))
+        if lookup.awaited(group) or not (refs or reference.optional):
+            found.append(reference)
     return tuple(found)
+
+
+def _missing(references: Iterable[Reference], objects: Mapping[ObjectRef, Object], lookup: Lookup) -> Iterator[Missing]:
+    for item in references:
+        if item.ref not in objects:
+            why = lookup.awaited(item.ref if item.selector is None else every(item.ref))
+            if why or not item.optional:
+                yield Missing(item.ref, why or lookup.absence(item.ref))
 
 
 def _claimed(wish: _Wish, lookup: Lookup, resolution: Resolution) -> TypedVolume:

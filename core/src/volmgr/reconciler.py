@@ -37,6 +37,8 @@ from volmgr.report.events import Severity
 from volmgr.runner import Runner
 from volmgr.sources.changes import (
     Complaints,
+    ObjectAbsent,
+    ObjectAwaited,
     ObjectChanged,
     ObjectLeft,
     PodAccepted,
@@ -104,6 +106,7 @@ class Reconciler:
                 del desk.dirty[name]
                 self._runner.look_at(name)
             self.preparations.retry()
+        self._tenancy.tell_referred()
         touched, desk.touched = desk.touched, {}
         for uid in touched:
             self._departures.check(uid)
@@ -120,6 +123,8 @@ class Reconciler:
             RecordDamaged: self._tenancy.seal,
             ObjectChanged: self._tenancy.set_object,
             ObjectLeft: self._tenancy.drop_object,
+            ObjectAwaited: self._tenancy.await_object,
+            ObjectAbsent: self._tenancy.lack_object,
             SourceState: self._set_source,
             Complaints: self._complain,
             Result: self._runner.settle,
@@ -145,10 +150,16 @@ class Reconciler:
 
     def _set_source(self, state: SourceState) -> None:
         was_ready = self.world.sources_ready
-        old = self.world.sources.get(state.source)
-        self.world.sources[state.source] = "" if state.ready else state.problem or "not read yet"
-        if not state.ready and state.problem and old != state.problem:
-            self._desk.event(Severity.WARNING, "SourceNotReady", f"source {state.source}: {state.problem}")
+        name, world = state.source, self.world
+        old = world.sources.get(name) or world.out_of_contact.pop(name, "")
+        world.sources[name] = "" if state.ready else state.problem or "not read yet"
+        if state.contact:
+            world.source_contact[name] = state.contact
+        if state.ready and state.problem:
+            world.out_of_contact[name] = state.problem
+        if state.problem and old != state.problem:
+            reason = "SourceOutOfContact" if state.ready else "SourceNotReady"
+            self._desk.event(Severity.WARNING, reason, f"source {name}: {state.problem}")
         if self.world.sources_ready != was_ready:
             self._readiness_changed(self._tenancy.reconsider)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from volmgr.desired import READING
 from volmgr.label_conflicts import LabelConflicts
 from volmgr.messages import HoldersAsked, HoldGone, HoldTaken
 from volmgr.model.meta import ObjectRef
@@ -13,7 +14,15 @@ from volmgr.model.volume import Attachable
 from volmgr.populator import Lookup, Stance, every, resolve, stance
 from volmgr.report.events import Severity
 from volmgr.report.world import Hold, ObjectEntry, Orphan, PodEntry
-from volmgr.sources.changes import ObjectChanged, ObjectLeft, PodAccepted, PodLeft, RecordDamaged
+from volmgr.sources.changes import (
+    ObjectAbsent,
+    ObjectAwaited,
+    ObjectChanged,
+    ObjectLeft,
+    PodAccepted,
+    PodLeft,
+    RecordDamaged,
+)
 
 if TYPE_CHECKING:
     from volmgr.desired import DesiredVolume
@@ -31,6 +40,10 @@ class Tenancy:
         self._desk = desk
         self._world = desk.world
         self._users: dict[ObjectRef, set[str]] = {}
+        self._followed: set[ObjectRef] = set()
+        """Objects of which the API server's source was told that Pods refer to them."""
+        self._referred: set[ObjectRef] = set()
+        """Objects that got their first user, or lost the last one, since the source was told."""
         self._retain_timer: Timer | None = None
         self._label_conflicts = LabelConflicts(desk.world)
         self._added: set[str] = set()
@@ -82,7 +95,7 @@ class Tenancy:
         errors may wait for the label of a volume that it is found to have.
         """
         entry = self._world.pods[uid]
-        if uid in self._added and not entry.errors and self._stance(entry) is Stance.ADD:
+        if uid in self._added and not (entry.errors or entry.awaited) and self._stance(entry) is Stance.ADD:
             self._desk.touched[uid] = None
             for volume in self._world.desired.of_pod(uid):
                 self._detach_no_more(volume)
@@ -101,7 +114,7 @@ class Tenancy:
         if standing is Stance.REMOVE:
             self._desk.living.pop(uid, None)
             self._refer(uid, set())
-            entry.errors = {}
+            entry.errors, entry.awaited = {}, {}
             entry.label_troubles = ()
             self._label_conflicts.forget(uid)
             for name in self._world.desired.remove_pod(uid):
@@ -125,7 +138,8 @@ class Tenancy:
                 if entry.errors.get(name) != problem:
                     self._desk.event(Severity.WARNING, "FailedMount", problem, uid=uid)
             entry.errors = dict(list(resolution.errors.items())[-self._desk.config.pod_error_limit :])
-        entry.processed = not resolution.errors or entry.processed
+        entry.awaited = resolution.awaited
+        entry.processed = not (resolution.errors or resolution.awaited) or entry.processed
         self._refer(uid, resolution.references)
         resolved = {name for _, mount in resolution.wanted for name in mount.outer_names}
         wanted = {volume.name for volume, _ in resolution.wanted}
@@ -178,6 +192,7 @@ class Tenancy:
             users.discard(uid)
             if not users:
                 del self._users[ref]
+                self._referred.add(ref)
         for ref in references - old:
             self._users.setdefault(ref, set()).add(uid)
         if references:
@@ -185,6 +200,18 @@ class Tenancy:
         else:
             self._desk.references.pop(uid, None)
         self.retain_soon()
+
+    def tell_referred(self) -> None:
+        """Tell the API server's source which objects Pods refer to now, and which no longer, once for many changes."""
+        referred = {ref for ref in self._referred if ref.kind in self._world.fetched_kinds}
+        self._referred.clear()
+        added = frozenset(ref for ref in referred if ref in self._users) - self._followed
+        removed = frozenset(ref for ref in referred if ref not in self._users) & self._followed
+        if added or removed:
+            self._followed = (self._followed | added) - removed
+            for ref in removed:
+                self._world.awaited_objects.pop(ref, None)
+            self._desk.outside.referred(added, removed)
 
     def retain_soon(self) -> None:
         """Let the objects in use be kept on disk, once for many changes."""
@@ -205,7 +232,13 @@ class Tenancy:
     def set_object(self, change: ObjectChanged) -> None:
         ref = ref_of(change.item)
         self._desk.appeared(str(ref))
-        self._world.objects[ref] = ObjectEntry(item=change.item, revision=change.revision, origin=change.origin)
+        old = self._world.objects.get(ref)
+        self._world.objects[ref] = ObjectEntry(
+            item=change.item, revision=change.revision, origin=change.origin, read_at=change.read_at
+        )
+        awaited = self._world.awaited_objects.pop(ref, "")
+        if not awaited and old is not None and (old.revision, old.item) == (change.revision, change.item):
+            return  # it was only read again
         if isinstance(change.item, Node) and change.item.metadata.name == self._desk.config.node_name:
             self._world.node = change.item
             for uid in tuple(self._world.pods):
@@ -213,8 +246,23 @@ class Tenancy:
         self._resolve_users(ref)
 
     def drop_object(self, change: ObjectLeft) -> None:
-        self._world.objects.pop(change.ref, None)
-        self._resolve_users(change.ref)
+        ref = change.ref
+        self._world.objects.pop(ref, None)
+        if ref in self._followed and ref in self._users:  # its source says next whether the server has one
+            self._world.awaited_objects.setdefault(ref, READING)
+        self._resolve_users(ref)
+
+    def await_object(self, change: ObjectAwaited) -> None:
+        """Remember why it is not known whether there is an object; one that was there stays as it was."""
+        ref = change.ref
+        if ref in self._users and not self._is_known(ref) and self._world.awaited(ref) != change.why:
+            self._world.awaited_objects[ref] = change.why
+            self._resolve_users(ref)
+
+    def lack_object(self, change: ObjectAbsent) -> None:
+        """Take note that an API server has none, or (without a name) that all of a kind are known."""
+        if self._world.awaited_objects.pop(change.ref, None) is not None:
+            self._resolve_users(change.ref)
 
     def _resolve_users(self, ref: ObjectRef) -> None:
         """Look again at the Pods that refer to an object, or select among all of its kind."""

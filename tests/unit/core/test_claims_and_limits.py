@@ -33,6 +33,14 @@ class Known:
     def get(self, ref: ObjectRef, /) -> Object | None:
         return self._items.get(ref)
 
+    def awaited(self, ref: ObjectRef, /) -> str:
+        del ref
+        return ""
+
+    def absence(self, ref: ObjectRef, /) -> str:
+        del ref
+        return ""
+
 
 def pv(owner: ClaimRef | None = None) -> tuple[ObjectRef, PersistentVolume]:
     return ObjectRef("PersistentVolume", "", "pv1"), PersistentVolume(metadata=ObjectMeta(name="pv1"), claim_ref=owner)

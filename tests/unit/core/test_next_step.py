@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.core.values import LOCAL, NAME, READY, SHARED, facts, has, make_pod, make_spec, mounted, want, wish
 from volmgr.actual import ActualVolume, Cause, PodMount, settle
-from volmgr.desired import DesiredVolume
+from volmgr.desired import DesiredVolume, Missing
 from volmgr.model.meta import ObjectRef
 from volmgr.model.pod import PodVolume
 from volmgr.model.volume import RWOP, Attachable, Facets, Presence
@@ -163,7 +163,7 @@ def test_of_a_pod_that_is_only_kept_a_mount_is_made_again_when_it_is_due_and_for
 
 
 def test_a_missing_object_is_waited_for_by_that_pod_alone() -> None:
-    lacking = replace(wish("u1"), missing=(ObjectRef("Secret", "default", "password"),))
+    lacking = replace(wish("u1"), missing=(Missing(ObjectRef("Secret", "default", "password")),))
     desired = want(lacking, wish("u2"))
     assert due(desired, has()) == ["mount u2"]
     assert [(each.pod_uid, each.what) for each in blocked(desired, has(), READY)] == [

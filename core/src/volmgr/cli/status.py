@@ -32,6 +32,8 @@ def command(session: Session, pod: str | None) -> None:
 def _print_pods(report: StatusReport) -> None:
     if not report.ready:
         click.echo(f"not ready: {'; '.join(report.reasons)}")
+    for line in report.contact:
+        click.echo(line)
     if report.pods:
         _print_table(report)
     else:

@@ -125,11 +125,16 @@ def too_large(file: str, size: int) -> ManifestError:
     return ManifestError(problem, file=file, remedy="split it, or move large data into a volume")
 
 
-def recall(raw: bytes) -> Object | None:
-    """Read an object that was accepted before back from its `raw`; None when it is damaged."""
+def recall(raw: bytes, *, status: bool = False) -> Object | None:
+    """Read an object that was accepted before back from its `raw`; None when it is damaged.
+
+    `status`: an API server wrote it, so that what it says in `status` counts.
+    """
     try:
         document = msgspec.json.decode(raw, type=dict[str, object])
-        return read_object(document, unknown=Unknown.ALLOW) if document.get("kind") in GROUPS else None
+        if document.get("kind") not in GROUPS:
+            return None
+        return read_object(document, unknown=Unknown.ALLOW, status=status)
     except (msgspec.DecodeError, SchemaError):
         return None
 

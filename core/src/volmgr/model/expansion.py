@@ -43,6 +43,10 @@ class Surroundings:
     get: Callable[[ObjectRef], Object | None]
     amounts: Amounts
     node_name: str = ""
+    awaited: Callable[[ObjectRef], str] = lambda _ref: ""
+    """Says why it is not known whether there is such an object; empty when it is."""
+    absence: Callable[[ObjectRef], str] = lambda _ref: ""
+    """Says who would have an object that is missing; empty: the manifests would."""
 
 
 class Environment:
@@ -124,10 +128,12 @@ class Environment:
         found = self._around.get(ref)
         if isinstance(found, ConfigMap | Secret):
             return found
+        if why := self._around.awaited(ref):
+            raise OperationError(f"it waits for {ref}: {why}")
         if optional:
             return None
-        message = f"{ref} does not exist; add it to the manifests"
-        raise OperationError(message)
+        absence = self._around.absence(ref)
+        raise OperationError(f"{ref} does not exist" + (f": {absence}" if absence else "; add it to the manifests"))
 
 
 def check(pod: Pod, container: Container, expression: str) -> None:

@@ -156,7 +156,9 @@ class _Planning:
         self._world = world
         self._entry = entry
         self._pod = entry.pod
-        self._around = Surroundings(get=self._object, amounts=amounts, node_name=node_name)
+        self._around = Surroundings(
+            get=self._object, amounts=amounts, node_name=node_name, awaited=world.awaited, absence=world.absence
+        )
         self._wanted = {
             name: volume
             for volume in world.desired.of_pod(entry.pod.uid)
@@ -243,6 +245,8 @@ class _Planning:
         if all(each.name != name for each in self._pod.spec.volumes):
             return f"the Pod has no volume {name}; add it to spec.volumes"
         error = "" if volume is not None else self._entry.errors.get(name, "")
+        if volume is None and name in self._entry.awaited:
+            error = f"it waits for {self._entry.awaited[name]}"
         return f"volume {name} is not mounted{': ' if error else ''}{error}; volmgr why {self._pod.key} says more"
 
     def _is_to_change(self, volume: DesiredVolume) -> bool:

@@ -102,9 +102,9 @@ def _blocked(world: World) -> tuple[WaitingVolume, ...]:
 
 def _unresolved(world: World) -> tuple[WaitingVolume, ...]:
     return tuple(
-        WaitingVolume(volume=name, pod=entry.pod.key, pod_uid=entry.pod.uid, waits_for=error)
+        WaitingVolume(volume=name, pod=entry.pod.key, pod_uid=entry.pod.uid, waits_for=what)
         for entry in sorted(world.pods.values(), key=lambda entry: entry.pod.key)
-        for name, error in sorted(entry.errors.items())
+        for name, what in sorted((*entry.errors.items(), *entry.awaited.items()))
     )
 
 

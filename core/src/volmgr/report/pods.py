@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from volmgr.report.contact import contact_lines
 from volmgr.report.times import rfc3339
 from volmgr.report.volumes import Lens, VolumeReport
 from volmgr.report.waiting import is_mounted, leaves
@@ -69,12 +70,16 @@ class PodStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusReport:
-    """All Pods, by namespace and name, whether the daemon is ready, and what is wrong with files of manifests."""
+    """All Pods, by namespace and name, whether the daemon is ready, and what is wrong with files of manifests.
+
+    `contact` has the sources that were read whole once and do not hear of their API server now.
+    """
 
     ready: bool
     reasons: tuple[str, ...]
     pods: tuple[PodSummary, ...]
     complaints: tuple[str, ...] = ()
+    contact: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +106,7 @@ def status(world: World) -> StatusReport:
         reasons=reasons,
         pods=tuple(_summary(lens, entry) for entry in entries),
         complaints=world.complaint_texts,
+        contact=contact_lines(world),
     )
 
 

@@ -66,7 +66,9 @@ class Lens:
         entry = world.pods.get(uid)
         names = {volume.name for volume in world.desired.of_pod(uid)}
         names |= {volume.name for volume in world.actual.of_pod(uid)}
-        unresolved = [self._unresolved(entry, name) for name in sorted(entry.errors)] if entry else []
+        unresolved = (
+            [self._unresolved(entry, name) for name in sorted({*entry.errors, *entry.awaited})] if entry else []
+        )
         reports = [self._volume(name, uid, entry) for name in sorted(names)]
         places = {volume.name: place for place, volume in enumerate(entry.pod.spec.volumes)} if entry else {}
         reports.sort(key=lambda each: min((places.get(name, len(places)) for name in each.names), default=len(places)))
@@ -85,7 +87,8 @@ class Lens:
             healthy=False,
             step=RESOLVE,
             since=rfc3339(entry.since),
-            last_error=entry.errors[name],
+            last_error=entry.errors.get(name, ""),
+            waits_for=entry.awaited.get(name, ""),
         )
         wanted = [each.name for each in self.world.desired.of_pod(uid) if name in each.mounts[uid].outer_names]
         for volume in self.world.actual.of_pod(uid):
@@ -223,9 +226,9 @@ def describe(report: VolumeReport) -> str:
         times = "once" if report.attempts == 1 else f"{report.attempts} times"
         again = f"next try at {report.next_retry}" if report.next_retry else "not tried again until a manifest changes"
         parts.append(f"{step} failed {times} since {report.since}, {again}")
-    elif step == RESOLVE:
+    elif step == RESOLVE and report.last_error:
         parts.append(f"cannot be resolved since {report.since}")
-    elif step:
+    elif step and step != RESOLVE:
         parts.append(f"{step} is due")
     if report.quarantined:
         parts.append("past its deadline: quarantined until it really ends")

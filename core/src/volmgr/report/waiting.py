@@ -21,7 +21,7 @@ def is_mounted(world: World, selector: str) -> bool:
     A Pod that leaves never is: it wants nothing any more, and a caller would start containers without volumes.
     """
     entry = next(iter(world.find_pods(selector)), None)
-    if entry is None or leaves(world, entry) or not entry.processed or entry.errors:
+    if entry is None or leaves(world, entry) or not entry.processed or entry.errors or entry.awaited:
         return False
     uid = entry.pod.uid
     return all(mount_is_good(volume, world.actual.get(volume.name), uid) for volume in world.desired.of_pod(uid))

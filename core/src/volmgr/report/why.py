@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.model.volume import Presence
 from volmgr.report.claims import UnboundClaim, unbound_claims
+from volmgr.report.contact import age_lines
 from volmgr.report.mounts import behind_lines
 from volmgr.report.pods import HoldReport, PodState, hold_reports, pod_state
 from volmgr.report.times import rfc3339
@@ -123,11 +124,12 @@ def _notes(world: World, entry: PodEntry) -> tuple[str, ...]:
         cause = f"left {entry.origin or entry.source}" if entry.leaving else "is terminating"
         waits = "; its volumes stay while it is held" if entry.holds else "; its volumes go"
         notes.append(f"the Pod {cause}{waits}")
-    elif not entry.processed and not entry.errors and not world.draining:
+    elif not entry.processed and not (entry.errors or entry.awaited) and not world.draining:
         notes.append("its volumes have not been looked at yet")
     if entry.tidying:
         notes.append("its directory is being cleared away")
     notes.extend(behind_lines(world, entry))
+    notes.extend(age_lines(world, entry))
     notes.extend(f"{o.path} is kept: {o.reason}" for o in world.orphans.values() if o.pod_uid == entry.pod.uid)
     if world.readiness.read_only:
         notes.append("the root directory is not adopted, so nothing is changed: run volmgr adopt")

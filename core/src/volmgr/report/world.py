@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from volmgr.actual import ActualStateOfWorld
-from volmgr.admission import Admission
-from volmgr.desired import DesiredStateOfWorld
+from volmgr.admission import Admission, Held
+from volmgr.desired import ABSENT, DesiredStateOfWorld
 from volmgr.errors import ManifestError
 from volmgr.host.paths import Paths
 from volmgr.model.meta import ObjectRef
@@ -42,6 +42,8 @@ class PodEntry:
     leaving: bool = False
     errors: dict[str, str] = field(default_factory=dict[str, str])
     """What could not be resolved, by the Pod's own volume name."""
+    awaited: dict[str, str] = field(default_factory=dict[str, str])
+    """What cannot be resolved yet, by the Pod's own volume name, and the object that it waits for."""
     holds: dict[str, Hold] = field(default_factory=dict[str, Hold])
     tidying: bool = False
     """Its directory is being cleared away."""
@@ -86,6 +88,8 @@ class ObjectEntry:
     revision: str
     origin: str = ""
     """The file that it comes from."""
+    read_at: float = 0.0
+    """When an API server said so: Unix time in seconds; 0 for what comes from files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +126,14 @@ class World:
     objects: dict[ObjectRef, ObjectEntry] = field(default_factory=dict[ObjectRef, ObjectEntry])
     sources: dict[str, str] = field(default_factory=dict[str, str])
     """By source: empty when it was read whole, else why it is not ready."""
+    out_of_contact: dict[str, str] = field(default_factory=dict[str, str])
+    """By source that was read whole once: why it is not current now."""
+    source_contact: dict[str, float] = field(default_factory=dict[str, float])
+    """By source: when it last heard of an API server, Unix time in seconds."""
+    fetched_kinds: frozenset[str] = frozenset()
+    """Kinds of objects that are fetched from an API server while a Pod refers to them; none without one."""
+    awaited_objects: dict[ObjectRef, str] = field(default_factory=dict[ObjectRef, str])
+    """Objects that a Pod refers to and of which it is not known whether they are there, and why."""
     complaints: dict[str, tuple[ManifestError, ...]] = field(default_factory=dict[str, tuple[ManifestError, ...]])
     running: dict[Operation, Running] = field(default_factory=dict[Operation, Running])
     preparing: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
@@ -141,6 +153,14 @@ class World:
     """Unix time in seconds at which the reconciler last woke up."""
     monotonic: float = 0.0
     """The same moment on the clock that back-offs are measured with, which never goes back."""
+
+    def awaited(self, ref: ObjectRef) -> str:
+        """Say why it is not known whether there is an object that a Pod refers to; empty when it is."""
+        return self.awaited_objects.get(ref, "")
+
+    def absence(self, ref: ObjectRef) -> str:
+        """Say who would have an object that is missing; empty: the manifests would."""
+        return ABSENT if ref.kind in self.fetched_kinds else ""
 
     @property
     def sources_ready(self) -> bool:

@@ -49,6 +49,8 @@ class ObjectChanged:
     item: Object
     revision: str
     origin: str
+    read_at: float = 0.0
+    """When an API server said so: Unix time in seconds; 0 for what comes from files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,32 @@ class ObjectLeft:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectAwaited:
+    """It is not known whether there is such an object, and why: the API server is silent, or refuses."""
+
+    ref: ObjectRef
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectAbsent:
+    """The API server has no such object.
+
+    With an empty name the reference stands for all objects of its kind: which there are was told before this.
+    """
+
+    ref: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
 class SourceState:
-    """Whether a source was read whole once; `problem` says why it is not ready."""
+    """Whether a source was read whole once; `problem` says why it is not, or why it is not current now."""
 
     source: str
     ready: bool
     problem: str = ""
+    contact: float = 0.0
+    """When the source last heard of an API server: Unix time in seconds; 0 never, or where it asks none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +97,14 @@ class Complaints:
     errors: tuple[ManifestError, ...]
 
 
-Change = PodAccepted | PodLeft | RecordDamaged | ObjectChanged | ObjectLeft | SourceState | Complaints
+Change = (
+    PodAccepted
+    | PodLeft
+    | RecordDamaged
+    | ObjectChanged
+    | ObjectLeft
+    | ObjectAwaited
+    | ObjectAbsent
+    | SourceState
+    | Complaints
+)

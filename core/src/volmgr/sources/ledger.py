@@ -18,7 +18,7 @@ from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Secret, ref_of
 from volmgr.model.pod import Pod
 from volmgr.sources.changes import Standing
-from volmgr.sources.offers import Accepted, ObjectOffer, Place, PodOffer
+from volmgr.sources.offers import API_SERVER, Accepted, ObjectOffer, Place, PodOffer
 
 _POD = "pod"
 _OBJECT = "object"
@@ -65,6 +65,7 @@ class Ledger:
             "origin": offer.place.origin,
             "document": offer.document,
             "revision": offer.revision,
+            "read_at": offer.read_at,
             "manifest": msgspec.Raw(offer.raw),
         }
         records.write(self._files, self._object(ref_of(offer.item)), _OBJECT, body, durable=True)
@@ -116,8 +117,8 @@ def _accepted(body: dict[str, object]) -> Accepted | None:
 
 def _pod_offer(body: dict[str, object]) -> PodOffer | None:
     raw = msgspec.json.encode(body.get("manifest"))
-    pod = recall(raw)
     place, document = _place(body), body.get("document")
+    pod = recall(raw, status=_has_status(place))
     if not isinstance(pod, Pod) or place is None or not isinstance(document, int):
         return None
     return PodOffer(pod, place, document, raw)
@@ -125,13 +126,18 @@ def _pod_offer(body: dict[str, object]) -> PodOffer | None:
 
 def _object_offer(body: dict[str, object]) -> ObjectOffer | None:
     raw = msgspec.json.encode(body.get("manifest"))
-    item = recall(raw)
     place, document, revision = _place(body), body.get("document"), body.get("revision")
+    item = recall(raw, status=_has_status(place))
     if item is None or isinstance(item, (Pod, Secret)) or place is None:
         return None
     if not isinstance(document, int) or not isinstance(revision, str):
         return None
-    return ObjectOffer(item, place, document, revision, raw)
+    read_at = body.get("read_at")
+    return ObjectOffer(item, place, document, revision, raw, read_at if isinstance(read_at, float) else 0.0)
+
+
+def _has_status(place: Place | None) -> bool:
+    return place is not None and place.source == API_SERVER
 
 
 def _place(body: dict[str, object]) -> Place | None:

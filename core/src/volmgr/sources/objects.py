@@ -101,7 +101,9 @@ class Objects:
         if before is None or (chosen.revision, chosen.item) != (before.revision, before.item):
             if ref in self._retained:
                 self._keep(ref, chosen)
-            self._emit(ObjectChanged(chosen.item, chosen.revision, chosen.place.origin))
+        elif chosen.read_at == before.read_at:
+            return
+        self._emit(ObjectChanged(chosen.item, chosen.revision, chosen.place.origin, chosen.read_at))
 
     def _keep(self, ref: ObjectRef, offer: ObjectOffer | None) -> None:
         """Bring the record of an object in use up to date; without it, an older one would return after a restart."""

@@ -15,6 +15,8 @@ from volmgr.sources.changes import Standing
 
 API = "api"
 """The source, and the origin, of Pods that came by the local API."""
+API_SERVER = "kubernetes"
+"""The source whose objects an API server keeps: what they say in `status` counts."""
 
 
 class ConflictError(ManifestError):
@@ -54,6 +56,8 @@ class ObjectOffer:
     document: int
     revision: str
     raw: bytes = field(repr=False)
+    read_at: float = field(default=0.0, compare=False)
+    """When an API server said so: Unix time in seconds; 0 for what comes from files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,15 @@ from volmgr.model.pod import Pod
 from volmgr.sources import offers as rules
 from volmgr.sources.binder import Binder
 from volmgr.sources.bindings import Bindings
-from volmgr.sources.changes import Change, Complaints, RecordDamaged, SourceState, Standing
+from volmgr.sources.changes import (
+    Change,
+    Complaints,
+    ObjectAbsent,
+    ObjectAwaited,
+    RecordDamaged,
+    SourceState,
+    Standing,
+)
 from volmgr.sources.ledger import Ledger
 from volmgr.sources.objects import Objects
 from volmgr.sources.offers import API_PLACE, ConflictError, ObjectOffer, Place, PodOffer
@@ -81,16 +89,16 @@ class Registry:
             self._pods.finish_replacements()
             self._tell()
 
-    def offer(self, source: str, origin: str, identity: str, parsed: Parsed) -> bool:
+    def offer(self, source: str, origin: str, identity: str, parsed: Parsed, *, read_at: float = 0.0) -> bool:
         """Take what a stable read of a file says, in place of what it said before.
 
-        `identity` is that of the file (the revision of its objects). False when something could not be recorded:
-        call `retry` later.
+        `identity` is that of the file (the revision of its objects), `read_at` when an API server said so (Unix time
+        in seconds). False when something could not be recorded: call `retry` later.
         """
         place = Place(source, origin)
         with self._lock:
             self._absent.discard(place)
-            pods, objects, doubles = _sorted_out(place, identity, parsed.items)
+            pods, objects, doubles = _sorted_out(place, identity, parsed.items, read_at)
             for uid, pod_offer in self._pods.offered(place).items():
                 if uid not in pods and not (parsed.whole and ref_of(pod_offer.pod) not in parsed.broken):
                     pods[uid] = pod_offer  # its document is wrong now: the last good one stays
@@ -169,13 +177,23 @@ class Registry:
         with self._lock:
             return place in self._pods.places() or place in self._objects.places()
 
-    def state(self, source: str, *, ready: bool, problem: str = "") -> None:
-        """Pass on whether a source was read whole."""
+    def state(self, source: str, *, ready: bool, problem: str = "", contact: float = 0.0) -> None:
+        """Pass on whether a source was read whole, why it is not current now, and when it last heard of a server."""
         with self._lock:
             if self._binder:
                 self._binder.set_source(source, ready=ready)
                 self._binder.settle()
-            self._sink(SourceState(source, ready, problem))
+            self._sink(SourceState(source, ready, problem, contact))
+
+    def await_object(self, ref: ObjectRef, why: str) -> None:
+        """Pass on why it is not known whether there is an object."""
+        with self._lock:
+            self._sink(ObjectAwaited(ref, why))
+
+    def absent_object(self, ref: ObjectRef) -> None:
+        """Pass on that an API server has no such object; with an empty name, that all of the kind were offered."""
+        with self._lock:
+            self._sink(ObjectAbsent(ref))
 
     def expect(self, source: str) -> None:
         """Take note of a source that will say when it was read whole: until then no claim chooses a volume."""
@@ -294,7 +312,7 @@ class Registry:
 
 
 def _sorted_out(
-    place: Place, identity: str, items: tuple[Item, ...]
+    place: Place, identity: str, items: tuple[Item, ...], read_at: float
 ) -> tuple[dict[str, PodOffer], dict[ObjectRef, ObjectOffer], list[ManifestError]]:
     """Make offers of a file's items; the second of two that are the same is an error."""
     pods: dict[str, PodOffer] = {}
@@ -309,7 +327,7 @@ def _sorted_out(
                 doubles.append(rules.in_two_places(pod_offer, first))
             continue
         revision = value.metadata.resource_version or f"{identity}#{item.document}"
-        object_offer = ObjectOffer(value, place, item.document, revision, item.raw)
+        object_offer = ObjectOffer(value, place, item.document, revision, item.raw, read_at)
         first_object = objects.setdefault(ref_of(value), object_offer)
         if first_object is not object_offer:
             doubles.append(rules.object_in_two_places(object_offer, first_object))

@@ -26,6 +26,7 @@ from volmgr.report.events import EventLog
 from volmgr.report.mounts import MountsReport
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.world import Hold, World
+from volmgr.sources.offers import API_SERVER
 from volmgr.sources.registry import Registry
 from volmgr.testing.fault_host import FaultHost, Killed
 from volmgr.volume_type import Origin
@@ -60,6 +61,7 @@ class TestNode:
         *,
         sources: Iterable[str] = ("api",),
         choose: Callable[[int], int] = lambda _count: 0,
+        fetched_kinds: Iterable[str] = (),
     ) -> None:
         self.host = host
         self.plugins = plugins
@@ -67,10 +69,16 @@ class TestNode:
         self.sources = tuple(sources)
         self.choose = choose
         """Picks the next of `count` chores that wait."""
+        self.fetched_kinds = frozenset(fetched_kinds)
+        """Kinds of objects that an API server has, where there is one: see `serve`."""
+        self.referred: set[ObjectRef] = set()
+        """Objects of these kinds that Pods refer to, as the API server's source was told."""
+        self.in_use: list[tuple[str, ...]] = []
+        """Every list of volumes in use that the node status was to show."""
         self.now = 1_000_000.0
         """Seconds on both of the node's clocks."""
         self.processes: dict[int, int] = {}
-        """Live processes that may hold Pods: PID to start time."""
+        """Live processes that may hold Pods, or work for an earlier daemon: PID to start time."""
         self._chores: list[Callable[[], Message]] = []
         self.start()
 
@@ -83,7 +91,10 @@ class TestNode:
             plugins=self.plugins,
             events=EventLog(lambda: self.now, self.config.events_kept),
             admission=Admission(self.config),
+            fetched_kinds=self.fetched_kinds,
         )
+        self.referred = set()
+        self.in_use = []
         self.reconciler = Reconciler(self.world, host, self.config, self._outside())
         self.registry = Registry(
             host.files,
@@ -115,7 +126,12 @@ class TestNode:
             retain=self._retain,
             keep=self._keep,
             grown=self._grown,
+            referred=self._refer,
+            in_use=self.in_use.append,
         )
+
+    def _refer(self, added: frozenset[ObjectRef], removed: frozenset[ObjectRef]) -> None:
+        self.referred = (self.referred | added) - removed
 
     def _forget(self, uid: str) -> bool:
         return self.registry.forget(uid)
@@ -172,6 +188,22 @@ class TestNode:
     def remove_file(self, name: str) -> None:
         """Let a manifest file be deleted, for longer than `removal_settle`."""
         self.registry.withdraw(FILES, name)
+        self.settle()
+
+    def serve(self, *documents: Mapping[str, Any]) -> None:
+        """Let the API server show these Pods and objects, each in place of what it showed of that name."""
+        for document in documents:
+            value = manifest.read_object(document, self.plugins, status=True)
+            self._generation = getattr(self, "_generation", 0) + 1
+            raw = b"" if document["kind"] == "Secret" else json.dumps(document).encode()
+            parsed = manifest.Parsed(items=(manifest.Item(value, 1, raw),))
+            self.registry.offer(API_SERVER, _origin(document), str(self._generation), parsed, read_at=self.now)
+        self.settle()
+
+    def serve_no_more(self, *documents: Mapping[str, Any]) -> None:
+        """Let the API server have these no longer."""
+        for document in documents:
+            self.registry.withdraw(API_SERVER, _origin(document))
         self.settle()
 
     def hold(self, uid: str, pid: int) -> Hold:
@@ -249,6 +281,11 @@ class TestNode:
     def warnings(self) -> tuple[str, ...]:
         """Give the texts of all warning events so far."""
         return tuple(event.message for event in self.world.events.after(0) if event.severity == "Warning")
+
+
+def _origin(document: Mapping[str, Any]) -> str:
+    metadata = document["metadata"]
+    return "/".join((document["kind"], metadata.get("namespace", "default"), metadata["name"]))
 
 
 def pod(

@@ -1,0 +1,51 @@
+"""What is not current, and how old it is: a source that does not hear of its API server. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from volmgr.claims import CLAIM_FIELDS, claim_ref
+from volmgr.model.meta import ObjectRef
+from volmgr.report.times import rfc3339
+
+if TYPE_CHECKING:
+    from volmgr.report.world import PodEntry, World
+
+
+def contact_lines(world: World) -> tuple[str, ...]:
+    """Say which sources that were read whole once are not current, since when, and why."""
+    return tuple(
+        f"source {name} is out of contact{_since(world, name)}, and what it said stands: {problem}"
+        for name, problem in sorted(world.out_of_contact.items())
+    )
+
+
+def age_lines(world: World, entry: PodEntry) -> tuple[str, ...]:
+    """Say how old a Pod is, and what it refers to, as far as it was read from a server that is out of contact."""
+    own = () if entry.source not in world.out_of_contact else contact_lines(world)
+    if not world.out_of_contact and not any(world.sources.values()):
+        return ()
+    ages = (
+        f"{ref} is as of {rfc3339(known.read_at)}"
+        for ref in sorted(set(_references(world, entry)))
+        if (known := world.objects.get(ref)) is not None and known.read_at
+    )
+    return (*own, *ages)
+
+
+def _since(world: World, source: str) -> str:
+    contact = rfc3339(world.source_contact.get(source, 0.0))
+    return f" since {contact}" if contact else ""
+
+
+def _references(world: World, entry: PodEntry) -> Iterator[ObjectRef]:
+    uid = entry.pod.uid
+    for volume in entry.pod.spec.volumes:
+        if volume.type in CLAIM_FIELDS:
+            yield claim_ref(entry.pod, volume)
+    for wanted in world.desired.of_pod(uid):
+        mount = wanted.mounts[uid]
+        yield from (reference.ref for reference in mount.references)
+        if mount.spec.pv is not None:
+            yield ObjectRef("PersistentVolume", "", mount.spec.pv.metadata.name)
