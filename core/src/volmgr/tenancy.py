@@ -180,7 +180,27 @@ class Tenancy:
 
         plugins, node = self._world.plugins, self._world.node
         labelling = self._world.labelling
-        return Lookup(get=get, revision=revision, plugins=plugins, node=node, labelling=labelling, all_of=all_of)
+        return Lookup(
+            get=get,
+            revision=revision,
+            plugins=plugins,
+            node=node,
+            labelling=labelling,
+            all_of=all_of,
+            awaited=self._awaited,
+            absence=self._world.absence,
+        )
+
+    def _awaited(self, ref: ObjectRef) -> str:
+        """Say why it is not known whether there is an object, be it that nobody has referred to it before."""
+        if ref in self._users or ref in self._followed:
+            return self._world.awaited(ref)
+        return READING if ref.kind in self._world.fetched_kinds and not self._is_known(ref) else ""
+
+    def _is_known(self, ref: ObjectRef) -> bool:
+        """Say whether an object is there, or of all of a kind at least one (from records: then they are all there)."""
+        objects = self._world.objects
+        return ref in objects or (not ref.name and any(every(other) == ref for other in objects))
 
     def _refer(self, uid: str, references: set[ObjectRef]) -> None:
         """Keep the index from objects to the Pods that use them."""
@@ -194,6 +214,10 @@ class Tenancy:
                 del self._users[ref]
                 self._referred.add(ref)
         for ref in references - old:
+            if ref not in self._users:
+                self._referred.add(ref)
+                if why := self._awaited(ref):
+                    self._world.awaited_objects[ref] = why
             self._users.setdefault(ref, set()).add(uid)
         if references:
             self._desk.references[uid] = references
