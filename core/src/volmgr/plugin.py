@@ -45,6 +45,7 @@ from volmgr.model.objects import (
     Secret,
     ServiceAccount,
     StorageClass,
+    VolumeAttachment,
 )
 from volmgr.model.payload import (
     KeyToPath,
@@ -182,6 +183,7 @@ __all__ = [
     "Unpacked",
     "Unpacking",
     "VolmgrError",
+    "VolumeAttachment",
     "VolumeMode",
     "VolumeMount",
     "VolumePlugin",

@@ -1,7 +1,7 @@
 """One Kubernetes object: plain data to the noun of its kind. Pure.
 
 The dataclasses here are the structure on the wire where it differs from the model's. `status` does not count,
-except a Pod's phase and a Node's allocatable amounts, unless `status` says that an API server wrote it.
+except a Pod's phase and a Node's allocatable amounts, unless `status` says that an API server keeps it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from volmgr.model.objects import (
     ServiceAccount,
     StorageClass,
     TokenRequest,
+    VolumeAttachment,
 )
 from volmgr.model.quantity import Quantity
 from volmgr.model.schema import Problem, SchemaError, Unknown, load, read_base64
@@ -45,6 +46,7 @@ GROUPS: Mapping[str, str] = {
     "ClusterTrustBundle": "certificates.k8s.io",
     "StorageClass": "storage.k8s.io",
     "CSIDriver": "storage.k8s.io",
+    "VolumeAttachment": "storage.k8s.io",
 }
 """The kinds that volumes need, and the API group of each."""
 
@@ -85,7 +87,7 @@ def read_object(
     how = _How(types or NoTypes(), unknown, status)
     kind = str(document.get("kind"))
     if kind == "Pod":
-        return read_pod(document, how.types, unknown)
+        return read_pod(document, how.types, unknown, status=status)
     item = _READERS[kind](document, how)
     problems = list(_name_problems(kind, item.metadata))
     if problems:
@@ -248,6 +250,52 @@ def _driver(document: _Document, how: _How) -> CSIDriver:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AttachmentSource:
+    persistent_volume_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AttachmentSpec:
+    attacher: str
+    node_name: str
+    source: _AttachmentSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attachment:
+    metadata: ObjectMeta
+    spec: _AttachmentSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AttachError:
+    message: str = ""
+    error_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AttachmentStatus:
+    attached: bool = False
+    attachment_metadata: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    attach_error: _AttachError = field(default_factory=_AttachError)
+
+
+def _attachment(document: _Document, how: _How) -> VolumeAttachment:
+    wire = load(_Attachment, document, unknown=how.unknown)
+    known = _status(document, _AttachmentStatus, how)
+    return VolumeAttachment(
+        metadata=wire.metadata,
+        attacher=wire.spec.attacher,
+        node_name=wire.spec.node_name,
+        pv_name=wire.spec.source.persistent_volume_name,
+        attached=known.attached,
+        attachment_metadata=known.attachment_metadata,
+        attach_error=known.attach_error.message,
+        error_code=known.attach_error.error_code,
+    )
+
+
 def _secret_bytes(value: object) -> Mapping[str, bytes]:
     found: dict[str, bytes] = {}
     for key, entry in _secret_members(value):
@@ -359,5 +407,6 @@ _READERS: Mapping[str, _Reader] = {
     "ClusterTrustBundle": _bundle,
     "StorageClass": _as_it_is(StorageClass),
     "CSIDriver": _driver,
+    "VolumeAttachment": _attachment,
     "Node": _node,
 }

@@ -14,8 +14,15 @@ from volmgr.model.schema import Problem, SchemaError, Unknown, load
 _PROPAGATIONS = ("None", "HostToContainer", "Bidirectional")
 
 
-def read_pod(document: Mapping[str, object], types: SourceTypes, unknown: Unknown) -> Pod:
-    """Read a Pod; raises SchemaError with every problem. Without a UID it gets the one of its name."""
+_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+"""Where a Pod's status says how its containers fare; sidecars are among the init containers."""
+
+
+def read_pod(document: Mapping[str, object], types: SourceTypes, unknown: Unknown, *, status: bool = False) -> Pod:
+    """Read a Pod; raises SchemaError with every problem. Without a UID it gets the one of its name.
+
+    `status`: an API server keeps it, so that what it says of running containers counts.
+    """
     problems: list[Problem] = []
     pod: Pod | None = None
     volumes: tuple[PodVolume, ...] | None = None
@@ -38,7 +45,27 @@ def read_pod(document: Mapping[str, object], types: SourceTypes, unknown: Unknow
     metadata = pod.metadata
     if not metadata.uid:
         metadata = replace(metadata, uid=default_uid(metadata.namespace, metadata.name))
-    return Pod(metadata=metadata, spec=replace(pod.spec, volumes=volumes), status=pod.status)
+    run = replace(pod.status, running=_running(document.get("status"))) if status else pod.status
+    return Pod(metadata=metadata, spec=replace(pod.spec, volumes=volumes), status=run)
+
+
+def _running(status: object) -> tuple[str, ...]:
+    """Give the containers that run; a status that is none says nothing."""
+    if not isinstance(status, Mapping):
+        return ()
+    fields = cast("Mapping[str, object]", status)
+    entries = (entry for name in _STATUSES for entry in _entries(fields.get(name)))
+    return tuple(str(entry.get("name", "")) for entry in entries if _runs(entry.get("state")))
+
+
+def _entries(value: object) -> Iterator[Mapping[str, object]]:
+    for entry in cast("list[object]", value) if isinstance(value, list) else ():
+        if isinstance(entry, Mapping):
+            yield cast("Mapping[str, object]", entry)
+
+
+def _runs(state: object) -> bool:
+    return isinstance(state, Mapping) and cast("Mapping[str, object]", state).get("running") is not None
 
 
 def _name_problems(pod: Pod) -> Iterator[Problem]:

@@ -105,6 +105,25 @@ class CSIDriver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeAttachment:
+    """What a driver's controller says of attaching a PersistentVolume to a node.
+
+    `attached` and what follows is its status: only that of an API server counts. `error_code` is gRPC's, if known.
+    """
+
+    metadata: ObjectMeta
+    attacher: str = ""
+    node_name: str = ""
+    pv_name: str = ""
+    """The PersistentVolume; empty for one that is declared in a Pod."""
+    attached: bool = False
+    attachment_metadata: Mapping[str, str] = field(default_factory=lambda: _NO_TEXTS)
+    """What the driver wants to be told when it is mounted (`publish_context`)."""
+    attach_error: str = ""
+    error_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttachedVolume:
     """One entry of a node's `status.volumesAttached`."""
 
@@ -132,10 +151,13 @@ Object = (
     | ClusterTrustBundle
     | StorageClass
     | CSIDriver
+    | VolumeAttachment
     | Node
 )
 
-CLUSTER_WIDE = frozenset({"PersistentVolume", "ClusterTrustBundle", "StorageClass", "CSIDriver", "Node"})
+CLUSTER_WIDE = frozenset(
+    {"PersistentVolume", "ClusterTrustBundle", "StorageClass", "CSIDriver", "VolumeAttachment", "Node"}
+)
 
 
 def ref_of(item: Object) -> ObjectRef:

@@ -184,9 +184,11 @@ class PodSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodStatus:
-    """What is known of a Pod's run; of it, only the phase counts."""
+    """What is known of a Pod's run."""
 
     phase: str = ""
+    running: tuple[str, ...] = field(default=(), metadata={"elsewhere": True})
+    """The containers that run, by name, init and ephemeral ones too; only an API server's word for it counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
