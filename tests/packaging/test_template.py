@@ -8,7 +8,11 @@ import os
 import subprocess
 import sys
 import tomllib
+import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from email import message_from_string
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +32,27 @@ CHOICES: dict[str, tuple[str, ...]] = {"none": (), **{each: (each,) for each in 
 
 @dataclass(frozen=True)
 class Rendering:
-    """One package that the template made, importable without being built."""
+    """One package that the template made, with what its wheel installs."""
 
     place: Path
 
     @classmethod
     def of(cls, abilities: tuple[str, ...], place: Path) -> Rendering:
-        """Render, and give it the metadata that an installer would: pytest finds it by its entry point."""
+        """Render, build the wheel, and unpack it beside: a pure one is installed so."""
         copier.run_copy(str(TEMPLATE), place, {"abilities": list(abilities)}, defaults=True, quiet=True)
         rendering = cls(place)
-        info = place.parent / "installed" / place.name / f"{place.name.replace('-', '_')}-0.1.0.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {place.name}\nVersion: 0.1.0\n")
-        points = rendering.project["entry-points"]["volmgr.plugins"]
-        lines = [f"{name} = {value}\n" for name, value in points.items()]
-        (info / "entry_points.txt").write_text("".join(["[volmgr.plugins]\n", *lines]))
+        how = ("--quiet", "--offline", "--no-build-isolation", "--wheel", "--python", sys.executable)
+        dist = rendering.installed.with_name(f"{place.name}-dist")
+        run(sys.executable, "-m", "uv", "build", *how, "--out-dir", dist, place, cwd=place)
+        (wheel,) = dist.glob("*.whl")
+        with zipfile.ZipFile(wheel) as opened:
+            opened.extractall(rendering.installed)
         return rendering
+
+    @property
+    def installed(self) -> Path:
+        """Where its wheel is unpacked."""
+        return self.place.parent.parent / "installed" / self.place.name
 
     @property
     def pyproject(self) -> dict[str, Any]:
@@ -58,8 +67,7 @@ class Rendering:
 
     def run(self, *command: str | Path) -> str:
         """Run a command in it, as its author would."""
-        installed = self.place.parent / "installed" / self.place.name
-        environment = {**os.environ, "PYTEST_ADDOPTS": "", "PYTHONPATH": f"{self.place / 'src'}:{installed}"}
+        environment = {**os.environ, "PYTEST_ADDOPTS": "", "PYTHONPATH": str(self.installed)}
         return run(*command, cwd=self.place, env=environment)
 
 
@@ -70,14 +78,24 @@ def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> s
 
 
 @pytest.fixture(scope="module")
-def all_renderings(tmp_path_factory: pytest.TempPathFactory) -> list[Rendering]:
-    top = tmp_path_factory.mktemp("renderings")
-    return [Rendering.of(abilities, top / f"with-{choice}") for choice, abilities in CHOICES.items()]
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Rendering]:
+    top = tmp_path_factory.mktemp("template")
+
+    @cache
+    def made(choice: str) -> Rendering:
+        return Rendering.of(CHOICES[choice], top / "packages" / f"with-{choice}")
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def all_renderings(rendered: Callable[[str], Rendering]) -> list[Rendering]:
+    return [rendered(choice) for choice in CHOICES]
 
 
 @pytest.fixture(params=CHOICES)
-def rendering(request: pytest.FixtureRequest, tmp_path: Path) -> Rendering:
-    return Rendering.of(CHOICES[request.param], tmp_path / f"with-{request.param}")
+def rendering(request: pytest.FixtureRequest, rendered: Callable[[str], Rendering]) -> Rendering:
+    return rendered(request.param)
 
 
 def new(*words: str) -> Result:
@@ -86,6 +104,17 @@ def new(*words: str) -> Result:
 
 def files(top: Path) -> dict[str, bytes]:
     return {str(path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()}
+
+
+def test_each_wheel_is_typed_and_carries_its_licence_and_readme(all_renderings: list[Rendering]) -> None:
+    for each in all_renderings:
+        (info,) = each.installed.glob("*.dist-info")
+        (package,) = (path for path in each.installed.iterdir() if path != info)
+        metadata = message_from_string((info / "METADATA").read_text())
+        assert (package / "py.typed").is_file()
+        assert b"Apache License" in (info / "licenses/LICENSE").read_bytes()
+        assert metadata["License-Expression"] == "Apache-2.0"
+        assert str(metadata.get_payload()) == (each.place / "README.md").read_text()
 
 
 def test_ruff_has_nothing_to_say_by_its_own_settings(all_renderings: list[Rendering]) -> None:
@@ -126,7 +155,6 @@ def test_its_tests_pass_and_it_keeps_the_contract_in_memory(rendering: Rendering
 
 @pytest.mark.root
 @pytest.mark.timeout(600)  # each host call of a type that formats disks is killed once
-@pytest.mark.parametrize("rendering", ["none", "device", "all"], indirect=True)
 def test_it_keeps_the_contract_on_the_kernel(rendering: Rendering) -> None:
     suite = ("--pyargs", "volmgr.testing.contract", "--volmgr-host", "real")
     said = rendering.run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *suite)
