@@ -50,6 +50,12 @@ def holds_of(operation: Operation, facets: Facets | None, exclusive: tuple[str, 
     return Held(operation.volume, operation.pod_uid if alone else EVERYBODY, exclusive, endpoint)
 
 
+def conflict(one: Held, other: Held) -> bool:
+    """Say whether two may not be held at the same time; of an endpoint, several may be."""
+    same_pod = one.pod_uid == other.pod_uid or EVERYBODY in {one.pod_uid, other.pod_uid}
+    return (one.volume == other.volume and same_pod) or not set(one.exclusive).isdisjoint(other.exclusive)
+
+
 class Admission:
     """Who holds what, and what is backed off. Owned by the reconciler."""
 
@@ -60,6 +66,9 @@ class Admission:
         self._volumes: dict[str, set[str]] = {}
         self._exclusive: dict[str, str] = {}
         self._waiting: dict[str, set[str]] = {}
+        self._left: list[Held] = []
+        """What helpers of an earlier daemon hold. They may overlap: that one knew which of them it could let run."""
+        self._wait_for_left: set[str] = set()
         self._backoffs: dict[tuple[str, str], dict[Verb, Backoff]] = {}
 
     def __len__(self) -> int:
@@ -71,6 +80,9 @@ class Admission:
 
         A volume refused for an `exclusive` key is given back by `release` of its holder.
         """
+        if any(conflict(left, held) for left in self._left):
+            self._wait_for_left.add(held.volume)
+            return False
         holders = self._volumes.get(held.volume)
         if holders and (held.pod_uid in holders or EVERYBODY in holders or held.pod_uid == EVERYBODY):
             return False
@@ -113,9 +125,19 @@ class Admission:
             again |= self._waiting.pop(key, set())
         return tuple(sorted(again))
 
+    def leave(self, held: Held) -> None:
+        """Keep from everybody what a helper of an earlier daemon may still change; call it before anything is held."""
+        self._left.append(held)
+
+    def give_back(self, held: Held) -> tuple[str, ...]:
+        """Take that back: the helper has ended; gives the volumes that are to be looked at again."""
+        self._left.remove(held)
+        again, self._wait_for_left = self._wait_for_left, set()
+        return tuple(sorted({held.volume, *again}))
+
     def is_held(self, volume: str) -> bool:
-        """Say whether any operation of a volume runs."""
-        return volume in self._volumes
+        """Say whether any operation of a volume runs, or a helper of an earlier daemon."""
+        return volume in self._volumes or any(left.volume == volume for left in self._left)
 
     def backoff(self, operation: Operation) -> Backoff | None:
         """Give the back-off of an operation, over or not."""

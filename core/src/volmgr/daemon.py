@@ -22,6 +22,7 @@ from volmgr.admission import Admission
 from volmgr.config import Config, load_config, refused
 from volmgr.desk import Outside
 from volmgr.errors import OperationError, VolmgrError
+from volmgr.helper_records import HelperRecords
 from volmgr.holds import Holds
 from volmgr.host import processor
 from volmgr.host.filesystems import FileSystemSettings
@@ -38,6 +39,7 @@ from volmgr.messages import (
     HoldTaken,
     Message,
     Reconstructed,
+    SurvivorEnded,
 )
 from volmgr.model.meta import ObjectRef
 from volmgr.model.schema import SchemaError
@@ -47,7 +49,7 @@ from volmgr.plugins import load as load_plugins
 from volmgr.reconciler import Reconciler
 from volmgr.reconstruct import reconstruct
 from volmgr.report.events import EventLog
-from volmgr.report.world import Hold, World
+from volmgr.report.world import Hold, Survivor, World
 from volmgr.server.api import ApiServer
 from volmgr.server.listen import listen
 from volmgr.service import Service
@@ -160,6 +162,7 @@ class Daemon:
         self.reconciler = Reconciler(self.world, self.host, self.config, self._outside())
         self.registry = self._registry()
         self.holds = Holds(self.host)
+        self.helpers = HelperRecords(self.host)
         self.directory = self._directory(arguments)
         self.service = self._service()
         self.server = ApiServer(self.service, self.listener, frozenset({os.geteuid()}))
@@ -168,8 +171,8 @@ class Daemon:
         if self.directory is not None:
             self.services.append(self.directory)
         self._announced = False
-        self._holders: dict[str, int] = {}
-        """By hold: what says that its process has ended."""
+        self._awaited: dict[str, int] = {}
+        """By hold, and by surviving helper: what says that its process has ended."""
 
     def _issuer(self) -> LocalTokens | None:
         settings, host = self.config.token_issuer, self.host
@@ -208,6 +211,8 @@ class Daemon:
             over=self.workers.take_room_back,
             held=self._watch_hold,
             released=self._watch_no_more,
+            survives=self._watch_survivor,
+            end=self._end_survivor,
         )
 
     def _deliver(self, message: Message) -> None:
@@ -215,7 +220,8 @@ class Daemon:
 
     def _reconstruct(self) -> Message:
         attach = self.config.controller_attach
-        return Reconstructed(reconstruct(self.host, self.world.plugins, controller_attach=attach))
+        volumes = reconstruct(self.host, self.world.plugins, controller_attach=attach)
+        return Reconstructed(volumes, self.helpers.load())
 
     def _resume_discards(self) -> Message:
         """Go on deleting what a crash left in the trash."""
@@ -322,25 +328,49 @@ class Daemon:
 
     def _watch_hold(self, hold: Hold) -> None:
         """Notice the end of the process that holds a Pod."""
+        self._watch_process(hold.id, hold.pid, lambda: self.holds.is_alive(hold), lambda: self._end_hold(hold))
+
+    def _watch_survivor(self, helper: Survivor) -> None:
+        """Notice the end of a helper that an earlier daemon has left."""
+
+        def ended() -> None:
+            with suppress(ChildProcessError):  # it is our child only if we executed ourselves anew
+                os.waitpid(helper.pid, os.WNOHANG)
+            self.reconciler.post(SurvivorEnded(helper))
+
+            def remove() -> Message:
+                self.helpers.remove(helper)
+                return Ask(lambda: None)
+
+            self.reconciler.run("removing the record of a helper", remove)
+
+        self._watch_process(helper.id, helper.pid, lambda: self.helpers.is_alive(helper), ended)
+
+    def _end_survivor(self, helper: Survivor, number: signal.Signals) -> None:
+        if helper.id in self._awaited and self.helpers.is_alive(helper):
+            os.killpg(helper.pid, number)  # no other has this pid as long as the leader of its group lives
+
+    def _watch_process(self, key: str, pid: int, is_alive: Callable[[], bool], ended: Callable[[], None]) -> None:
+        """Call `ended` when a process ends, at once when it has ended already."""
         try:
-            descriptor = os.pidfd_open(hold.pid)
+            descriptor = os.pidfd_open(pid)
         except OSError:
             descriptor = -1
-        if descriptor < 0 or not self.holds.is_alive(hold):
+        if descriptor < 0 or not is_alive():
             if descriptor >= 0:
                 os.close(descriptor)
-            self._end_hold(hold)
+            ended()
             return
 
-        self._holders[hold.id] = descriptor
-        self.loop.watch(descriptor, lambda: self._holder_ended(hold))
+        def noticed() -> None:
+            self._watch_no_more(key)
+            ended()
 
-    def _holder_ended(self, hold: Hold) -> None:
-        self._watch_no_more(hold.id)
-        self._end_hold(hold)
+        self._awaited[key] = descriptor
+        self.loop.watch(descriptor, noticed)
 
-    def _watch_no_more(self, hold_id: str) -> None:
-        descriptor = self._holders.pop(hold_id, -1)
+    def _watch_no_more(self, key: str) -> None:
+        descriptor = self._awaited.pop(key, -1)
         if descriptor >= 0:
             self.loop.forget(descriptor)
             os.close(descriptor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from signal import Signals
 from typing import TYPE_CHECKING
 
 from volmgr import plain_json
@@ -18,7 +19,7 @@ from volmgr.model.selinux import Labelling
 from volmgr.model.volume import RWOP
 from volmgr.operations import Operation
 from volmgr.report.events import Severity
-from volmgr.report.world import Hold, World
+from volmgr.report.world import Hold, Survivor, World
 from volmgr.timers import Timers
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ class Outside:
     """Told of a hold whose process is to be watched."""
     released: Callable[[str], None] = field(default=lambda _hold_id: None)
     """Told that a hold is over, so that its process need not be watched any more."""
+    survives: Callable[[Survivor], None] = field(default=lambda _survivor: None)
+    """Told of a helper of an earlier daemon whose end is to be watched."""
+    end: Callable[[Survivor, Signals], None] = field(default=lambda _survivor, _signal: None)
+    """Sends a signal to the process group of such a helper, if it still runs."""
 
 
 def _ignore(_name: str, _volume: ActualVolume | None) -> None:

@@ -6,11 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from volmgr.actual import Facts, settle
 from volmgr.errors import OperationError, PluginError, SpecError, TransientError, UncertainError
+from volmgr.helper_records import HelperRecords
+from volmgr.host.noted import noted
 from volmgr.jobs import Job, Result, facts_of
 from volmgr.journal import Journal
 from volmgr.operations import Ending, Verb
@@ -34,13 +37,15 @@ class Executor:
     ) -> None:
         """Use the host's services; `wall` gives Unix time in seconds, `mount_options` are those of inline volumes."""
         self._journal = Journal(host)
+        self._helpers = HelperRecords(host, wall)
         self._volume = VolumeSteps(host, self._journal)
         self._pod = PodSteps(host, self._journal, wall, mount_options)
 
     def perform(self, job: Job) -> Result:
         """Perform a job and say how it went; never raises."""
         started = time.monotonic()
-        result = self._classified(job)
+        with noted(partial(self._helpers.note, job.held, needed=job.operation.verb.is_making)):
+            result = self._classified(job)
         if result.ending in {Ending.FAILED, Ending.UNCHANGED} and job.operation.verb.is_making:
             self._take_back(job, result)
         return replace(result, seconds=time.monotonic() - started)

@@ -11,7 +11,7 @@ from volmgr.jobs import Result
 from volmgr.model.objects import Node
 from volmgr.operations import Operation
 from volmgr.plugin import Searched, VolumePlugin
-from volmgr.report.world import Hold
+from volmgr.report.world import Hold, Survivor
 from volmgr.sources.changes import (
     Complaints,
     ObjectAbsent,
@@ -39,6 +39,15 @@ class Reconstructed:
     """What reconstruction found on disk."""
 
     volumes: tuple[ActualVolume, ...]
+    survivors: tuple[Survivor, ...] = ()
+    """Helpers of an earlier daemon that may still change some of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurvivorEnded:
+    """A helper of an earlier daemon has ended."""
+
+    survivor: Survivor
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +144,7 @@ Message = (
     | Result
     | Ask
     | Reconstructed
+    | SurvivorEnded
     | ProgressMade
     | MountsRead
     | OrphansFound

@@ -13,6 +13,7 @@ from volmgr.admission import Admission
 from volmgr.config import Config
 from volmgr.desk import Outside
 from volmgr.errors import OperationError
+from volmgr.helper_records import HelperRecords
 from volmgr.holds import Holds
 from volmgr.host.local import local_host
 from volmgr.messages import HoldTaken, Reconstructed
@@ -90,7 +91,7 @@ def offline_world(root: Path, manifests: Path | None) -> World:
         registry.state("directory", ready=not problem, problem=problem)
     for hold in Holds(host).load():
         reconciler.post(HoldTaken(hold))
-    reconciler.post(Reconstructed(reconstruct(host, plugins)))
+    reconciler.post(Reconstructed(reconstruct(host, plugins), HelperRecords(host).load()))
     reconciler.step()
     return world
 

@@ -29,6 +29,7 @@ from volmgr.messages import (
     OrphansFound,
     ProgressMade,
     Reconstructed,
+    SurvivorEnded,
 )
 from volmgr.model.volume import Attachable, Presence
 from volmgr.next_step import Readiness
@@ -46,6 +47,7 @@ from volmgr.sources.changes import (
     RecordDamaged,
     SourceState,
 )
+from volmgr.survivors import Survivors
 from volmgr.tenancy import Tenancy
 from volmgr.tidy import Tidied
 from volmgr.waiters import Waiters
@@ -71,6 +73,7 @@ class Reconciler:
         self._desk = Desk(world, host, config, outside, self.post)
         self._tenancy = Tenancy(self._desk)
         self._runner = Runner(self._desk)
+        self._survivors = Survivors(self._desk)
         self._lookout = Lookout(self._desk)
         self._desk.on_put = self._lookout.expect
         self.waiters = Waiters(world)
@@ -130,6 +133,7 @@ class Reconciler:
             Result: self._runner.settle,
             Ask: self._answer,
             Reconstructed: self._take_over,
+            SurvivorEnded: self._survivors.drop,
             ProgressMade: self._runner.note_progress,
             MountsRead: self._lookout.settle,
             OrphansFound: self._departures.tidy_orphans,
@@ -215,6 +219,8 @@ class Reconciler:
         self._desk.timers.at(self._desk.outside.monotonic() + _LOOK_EACH, lambda: self._look_into(names))
 
     def _take_over(self, message: Reconstructed) -> None:
+        for survivor in message.survivors:
+            self._survivors.take(survivor)
         for volume in message.volumes:
             self._desk.put(volume.name, volume)
             for uid in volume.mounts:

@@ -71,7 +71,7 @@ def read(files: Files, path: Path, kind: str) -> dict[str, object] | None:
 
 def sweep(files: Files, state: Path) -> None:
     """Remove what a daemon that was killed while it wrote has left; nobody else may be writing."""
-    kinds = ("pods", "objects", "holds", "sources", "claims", "tokens", "formatting", "volumes")
+    kinds = ("pods", "objects", "holds", "sources", "claims", "tokens", "formatting", "volumes", "helpers")
     for directory in (
         state,
         *(state / kind for kind in kinds),

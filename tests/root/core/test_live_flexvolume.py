@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import shutil
 import signal
 import sys
@@ -22,10 +23,11 @@ DRIVERS = Path(__file__).parents[3] / "plugins/flexvolume/tests/drivers"
 class FlexNode(LiveNode):
     """A daemon that looks for drivers in a directory of the test's own."""
 
-    def __init__(self, top: Path) -> None:
+    def __init__(self, top: Path, **options: object) -> None:
         self.flex = top / "flex"
         config = top / "config.yaml"
-        config.write_text(f"plugins: {{kubernetes.io/flexvolume: {{flex_dir: {self.flex}}}}}\n")
+        settings = {"kubernetes.io/flexvolume": {"flex_dir": str(self.flex)}}
+        config.write_text(json.dumps({**options, "plugins": settings}))
         super().__init__(Path(sys.executable), top, "--config", str(config))
 
     def install(self, driver: str) -> Path:
@@ -195,3 +197,78 @@ def test_a_driver_that_hangs_keeps_no_other_waiting(node: FlexNode) -> None:
         node.remove("web")
     node.tell("wait", "uid-web", "--for", "unmounted")
     node.remove("stuck")
+
+
+class Gated:
+    """The driver whose calls a test lets begin and end."""
+
+    def __init__(self, node: FlexNode) -> None:
+        self.node = node
+        self.place = node.install("gated").parent
+        for name in (".came", ".go"):
+            os.mkfifo(self.place / name)
+
+    def came(self) -> int:
+        """Await the next call; gives its PID."""
+        return int((self.place / ".came").read_text())
+
+    def go(self, word: str = "") -> None:
+        """Let the call that waits go on; `fail`: in vain."""
+        (self.place / ".go").write_text(f"{word}\n")
+
+    def log(self) -> list[str]:
+        return (self.place / ".log").read_text().splitlines()
+
+
+def helpers(node: FlexNode) -> list[str]:
+    return sorted(path.name for path in (node.root / "volmgr/helpers").iterdir())
+
+
+@pytest.mark.parametrize("ending", ["", "fail"], ids=["it mounts", "it fails"])
+def test_calls_for_one_volume_do_not_overlap_over_a_daemon_that_is_killed_in_the_middle(
+    node: FlexNode, ending: str
+) -> None:
+    driver = Gated(node)
+    node.put_flex("web", "gated")
+    first = driver.came()
+    assert [name.partition("-")[0] for name in helpers(node)] == [str(first)]
+    for _ in range(2):
+        node.kill()
+        node.start()
+        node.await_event("HelperOutlivedDaemon", f"`gated mount` (pid {first}) still runs")
+        node.await_event("DriverRegistered", "example.com/gated")
+        why = node.run("why", "web").stdout
+        assert f"waits for an earlier volmgrd's `gated mount` (pid {first}, since " in why
+        assert "which still runs" in why
+    node.install("tmpfs")
+    node.put_flex("other", "tmpfs")
+    node.tell("wait", "other")
+    assert driver.log() == [f"begin {first}"]
+    calls = [f"begin {first}", f"end {first}"]
+    driver.go(ending)
+    if ending:  # what is mounted when the first has ended needs no second one
+        second = driver.came()
+        calls.append(f"begin {second}")
+        assert driver.log() == calls
+        driver.go()
+        calls.append(f"end {second}")
+    node.tell("wait", "web")
+    assert driver.log() == calls
+    assert os.path.ismount(node.place("web", "gated"))
+    assert helpers(node) == []
+
+
+def test_a_driver_that_outlives_its_daemon_is_killed_with_its_children_at_its_deadline(tmp_path: Path) -> None:
+    with FlexNode(tmp_path, operation_deadline="2s") as node:
+        driver = Gated(node)
+        node.put_flex("web", "gated")
+        first = driver.came()
+        with os.fdopen(os.pidfd_open(first)) as ended:
+            node.kill()
+            node.start()
+            node.await_event("HelperOutlivedDaemon", f"(pid {first}) still runs")
+            assert select.select([ended], [], [], PATIENCE)[0]
+        second = driver.came()
+        driver.go()
+        node.tell("wait", "web")
+        assert driver.log() == [f"begin {first}", f"begin {second}", f"end {second}"]

@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from tests.root.host.fuse import SilentFuse
 from volmgr.errors import CommandError, OperationError, UncertainError
 from volmgr.host.commands import OUTPUT_TAIL, LocalCommands
 from volmgr.host.mounts import KernelMounts
+from volmgr.host.noted import StartedHelper, noted
+from volmgr.host.processes import start_time
 
 
 @pytest.fixture
@@ -144,3 +147,87 @@ def test_a_command_that_cannot_be_killed_is_left_and_named(commands: LocalComman
         assert fuse.asked()
     words = str(caught.value).split()
     assert is_gone(int(words[words.index("process") + 1]))
+
+
+class Book:
+    """Who is told of helpers; `refuses` what is to be run."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.refuses = refuses
+        self.running: list[StartedHelper] = []
+        self.names: list[str] = []
+
+    def note(self, helper: StartedHelper) -> Callable[[], None]:
+        assert start_time(helper.pid) is not None
+        if self.refuses:
+            raise OperationError("no room is left for a record")
+        self.running.append(helper)
+        self.names.append(helper.name)
+        return lambda: self.running.remove(helper)
+
+
+@pytest.mark.usefixtures("descriptors")
+def test_a_helper_that_somebody_must_know_of_runs_only_after_that_and_is_as_any_other(
+    commands: LocalCommands, tmp_path: Path
+) -> None:
+    book, script = Book(), 'echo "$0 $1 $$"; cat; ls /proc/self/fd; echo error >&2; exit 3'
+    with noted(book.note):
+        result = commands.run(["/bin/sh", "-c", script, "a b", "$c"], stdin=b"input\n", accept=(3,))
+        assert commands.run(["env"], environment={"MINE": "1"}).stdout.count("MINE=1") == 1
+        commands.run(["true"], changes=False)
+    line, given, *descriptors = result.stdout.splitlines()
+    assert line.rpartition(" ")[0] == "a b $c"
+    assert (given, descriptors, result.stderr) == ("input", ["0", "1", "2", "3"], "error\n")  # 3: what ls reads
+    assert (book.names, book.running) == (["sh", "env"], [])
+    commands.run(["true"])
+    assert book.names == ["sh", "env"]
+
+
+@pytest.mark.usefixtures("descriptors")
+def test_a_helper_that_could_not_be_noted_has_done_nothing(commands: LocalCommands, tmp_path: Path) -> None:
+    with noted(Book(refuses=True).note), pytest.raises(OperationError, match="no room is left"):
+        commands.run(["touch", str(tmp_path / "made")])
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_noted_helper_that_cannot_be_executed_says_so_and_was_none(commands: LocalCommands, tmp_path: Path) -> None:
+    book, helper = Book(), tmp_path / "helper"
+    helper.write_text("#!/nowhere/interpreter\n")
+    helper.chmod(0o755)
+    with noted(book.note):
+        with pytest.raises(OperationError, match=f"cannot run {helper}: (not found|no such file)"):
+            commands.run([str(helper)], accept=range(256))
+        helper.write_bytes(Path("/bin/true").read_bytes())
+        with helper.open("ab"), pytest.raises(OperationError, match=f"cannot run {helper}: text file busy"):
+            commands.run([str(helper)], accept=range(256))
+        assert commands.run(["sh", "-c", "exit 127"], accept=(127,)).exit_code == 127
+    assert book.running == []
+
+
+def test_a_noted_helper_past_its_deadline_is_killed_and_no_more_on_record(commands: LocalCommands) -> None:
+    book = Book()
+    with noted(book.note), pytest.raises(UncertainError, match="was killed"):
+        commands.run(["sleep", "100"], deadline=0.2)
+    assert (book.names, book.running) == (["sleep"], [])
+
+
+def test_one_that_cannot_be_killed_stays_on_record_until_it_has_ended(commands: LocalCommands, target: Path) -> None:
+    book, ended = Book(), threading.Event()
+
+    def note(helper: StartedHelper) -> Callable[[], None]:
+        forget = book.note(helper)
+
+        def forgotten() -> None:
+            forget()
+            ended.set()
+
+        return forgotten
+
+    with SilentFuse(target) as fuse:
+        fuse.serve_until_asked()
+        with noted(note), pytest.raises(UncertainError, match="cannot be killed"):
+            commands.run(["stat", str(target / "file")], deadline=0.3)
+        assert fuse.asked()
+        assert [each.name for each in book.running] == ["stat"]
+    assert ended.wait(10)
+    assert book.running == []

@@ -201,3 +201,30 @@ def test_a_back_off_may_be_kept_shorter_than_the_longest() -> None:
     delays = [admission.failed(MOUNT, "no", now=0, longest=4.0).delay for _ in range(6)]
     assert delays == [0.5, 1, 2, 4, 4, 4]
     assert Admission(Config(backoff_max=2.0)).failed(MOUNT, "no", now=0, longest=4.0).delay <= 2
+
+
+def test_what_an_earlier_daemon_s_helper_works_on_is_held_by_nobody_until_it_has_ended() -> None:
+    admission = Admission()
+    left = Held(NAME, "u1", ("disk",))
+    admission.leave(left)
+    assert admission.is_held(NAME)
+    assert not admission.try_hold(Held(NAME, "u1"))
+    assert not admission.try_hold(Held(NAME, EVERYBODY))
+    assert not admission.try_hold(Held("other", "u9", ("disk",)))
+    assert admission.try_hold(Held(NAME, "u2"))
+    assert admission.try_hold(Held("another", "u1"))
+    assert set(admission.give_back(left)) == {NAME, "other"}
+    assert admission.try_hold(Held(NAME, "u1"))
+    assert admission.try_hold(Held("other", "u9", ("disk",)))
+
+
+def test_of_two_helpers_that_an_earlier_daemon_left_at_one_volume_both_are_waited_for() -> None:
+    admission = Admission()
+    part, whole = Held(NAME, "u1"), Held(NAME, EVERYBODY)
+    admission.leave(part)
+    admission.leave(whole)
+    assert admission.give_back(whole) == (NAME,)
+    assert not admission.try_hold(part)
+    admission.give_back(part)
+    assert not admission.is_held(NAME)
+    assert admission.try_hold(part)

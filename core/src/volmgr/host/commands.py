@@ -16,15 +16,20 @@ from contextlib import suppress
 from pathlib import Path
 
 from volmgr.errors import CommandError, OperationError, UncertainError
-from volmgr.host import processor, syscalls
+from volmgr.host import noted, processor, syscalls
 from volmgr.host.interface import HELPER_DEADLINE, CommandResult
+from volmgr.host.noted import Note, StartedHelper
 
+GRACE = 0.5
+"""Seconds between SIGTERM, on which mount.nfs and others clean up, and SIGKILL."""
 OUTPUT_TAIL = 64 * 1024
 """Bytes kept of each output of a helper: its end, where the error is; as much as a pipe holds."""
-_GRACE = 0.5  # between SIGTERM, on which mount.nfs and others clean up, and SIGKILL
 _LAST_WAIT = 2.0  # for a killed process to go; one in uninterruptible sleep does not
 _CANCEL_TICK = 0.2  # seconds between looks at whether it is cancelled; only where somebody can cancel
 _STANDARD = 2  # input, output and errors
+_GATE = 3  # where a stub waits until its pid is on record
+_STUB = ("/bin/sh", "-c", f'read -r _ <&{_GATE} || exit; exec {_GATE}<&-; exec "$@"', "volmgr-stub")
+_NOT_EXECUTED = frozenset({126, 127})  # exit codes of a shell that could not execute what it was to become
 _LONGEST_POLL = 86400.0  # poll(2) takes milliseconds in an int
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Python ignores these two, and a child would inherit that.
@@ -44,6 +49,7 @@ class LocalCommands:
         environment: Mapping[str, str] | None = None,
         cancelled: Callable[[], bool] | None = None,
         told: Callable[[str], None] | None = None,
+        changes: bool = True,
     ) -> CommandResult:
         """Run a command to its end; a negative exit code is the signal that ended it."""
         path = self.find(argv[0])
@@ -51,15 +57,20 @@ class LocalCommands:
             raise OperationError(f"cannot run {argv[0]}: it is not installed; install the package that brings it")
         if cancelled is not None and cancelled():
             raise OperationError(f"{argv[0]} was not run: the operation is cancelled")
+        note, until = noted.current.get() if changes else None, time.monotonic() + deadline
         with processor.spread_meanwhile():
-            child = _Child(path, argv, _environment(environment), told)
+            child = _Child(path, argv, _environment(environment), told, gated=note is not None)
         try:
-            ended = child.wait(stdin, time.monotonic() + deadline, cancelled)
+            if note is not None:
+                child.let_run(note, _short_name(argv), until)
+            ended = child.wait(stdin, until, cancelled)
             if ended is not None:
                 child.kill(ended)
         finally:
             child.close()
         result = child.result()
+        if note is not None and result.exit_code in _NOT_EXECUTED and result.stderr.startswith(_STUB[-1]):
+            raise OperationError(f"cannot run {path}: {result.stderr.strip().rpartition(': ')[2].lower()}")
         if result.exit_code not in accept:
             raise CommandError(argv, result.exit_code, result.stderr)
         return result
@@ -79,37 +90,45 @@ class UnkillableError(UncertainError):
 
 
 class _Child:
-    """One running helper and its three pipes."""
+    """One running helper and its three pipes; a gated one does nothing before `let_run`."""
 
     def __init__(
-        self, path: Path, argv: Sequence[str], environment: Mapping[str, str], told: Callable[[str], None] | None
+        self,
+        path: Path,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        told: Callable[[str], None] | None,
+        *,
+        gated: bool = False,
     ) -> None:
         self._name = " ".join(argv[:2])
         self._told = told
         self._line = b""
-        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
-        (child_in, self._stdin), (self._stdout, child_out), (self._stderr, child_err) = pipes
+        self._ended: Callable[[], None] = _nobody
+        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(4 if gated else 3)]
+        (child_in, self._stdin), (self._stdout, child_out), (self._stderr, child_err) = pipes[:3]
+        child_gate, self._gate = pipes[3] if gated else (-1, -1)
+        theirs = [child_in, child_out, child_err, child_gate][: len(pipes)]
+        command = [*_STUB, str(path), *argv[1:]] if gated else list(argv)
         try:
             self.pid = os.posix_spawn(
-                path,
-                list(argv),
+                _STUB[0] if gated else path,
+                command,
                 dict(environment),
                 file_actions=[
-                    (os.POSIX_SPAWN_DUP2, child_in, 0),
-                    (os.POSIX_SPAWN_DUP2, child_out, 1),
-                    (os.POSIX_SPAWN_DUP2, child_err, 2),
                     *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inheritable()),
+                    *((os.POSIX_SPAWN_DUP2, descriptor, place) for place, descriptor in enumerate(theirs)),
                 ],
                 setsid=True,
                 setsigmask=(),
                 setsigdef=_DEFAULT_SIGNALS,
             )
         except OSError as error:
-            for descriptor in (self._stdin, self._stdout, self._stderr):
+            for descriptor in (self._stdin, self._stdout, self._stderr, *((self._gate,) if gated else ())):
                 os.close(descriptor)
             raise syscalls.failed(f"run {path}", error) from error
         finally:
-            for descriptor in (child_in, child_out, child_err):
+            for descriptor in theirs:
                 os.close(descriptor)
         self._pidfd = os.pidfd_open(self.pid)
         self._exit_code: int | None = None
@@ -117,6 +136,13 @@ class _Child:
         self._output = {self._stdout: bytearray(), self._stderr: bytearray()}
         for descriptor in (self._stdin, self._stdout, self._stderr):
             os.set_blocking(descriptor, False)
+
+    def let_run(self, note: Note, name: str, until: float) -> None:
+        """Have it noted, then let it run; when noting raises, `close` ends it before it did anything."""
+        self._ended = note(StartedHelper(name, self.pid, until))
+        with suppress(BrokenPipeError):  # somebody killed it; wait() tells
+            os.write(self._gate, b"\n")
+        self._close_gate()
 
     def wait(self, stdin: bytes, until: float, cancelled: Callable[[], bool] | None) -> str | None:
         """Feed and drain the helper until it ends; else say why it must be killed.
@@ -145,13 +171,13 @@ class _Child:
 
     def kill(self, reason: str) -> None:
         """End the process group and raise: nobody knows what the helper had done."""
-        for number, patience in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _LAST_WAIT)):
+        for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, _LAST_WAIT)):
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
             if self._ends_within(patience):
                 self._kill_rest()
                 raise UncertainError(f"{self._name} {reason} and was killed{self._last_words()}")
-        threading.Thread(target=os.waitid, args=(os.P_PID, self.pid, os.WEXITED), daemon=True).start()
+        threading.Thread(target=self._await_end, daemon=True).start()
         raise UnkillableError(
             f"{self._name} {reason}, and process {self.pid} cannot be killed: it waits in the kernel,"
             " probably for a server that does not answer"
@@ -164,6 +190,9 @@ class _Child:
 
     def close(self) -> None:
         """Close all descriptors."""
+        if self._gate >= 0:
+            self._close_gate()
+            os.waitpid(self.pid, 0)
         self._close_stdin()
         for descriptor in (*self._output, self._pidfd):
             os.close(descriptor)
@@ -211,6 +240,7 @@ class _Child:
     def _reap(self) -> None:
         _, status = os.waitpid(self.pid, 0)
         self._exit_code = os.waitstatus_to_exitcode(status)
+        self._ended()
         for descriptor in self._output:
             self._drain_rest(descriptor)
 
@@ -219,6 +249,10 @@ class _Child:
         for _ in range(2):
             if not self._drain(descriptor):
                 return
+
+    def _await_end(self) -> None:
+        os.waitid(os.P_PID, self.pid, os.WEXITED)
+        self._ended()
 
     def _ends_within(self, seconds: float) -> bool:
         waiting = select.poll()
@@ -235,10 +269,23 @@ class _Child:
         words = bytes(self._output[self._stderr]).decode("utf-8", "replace").strip()
         return f": {words[-500:]}" if words else ""
 
+    def _close_gate(self) -> None:
+        os.close(self._gate)
+        self._gate = -1
+
     def _close_stdin(self) -> None:
         if self._stdin >= 0:
             os.close(self._stdin)
             self._stdin = -1
+
+
+def _short_name(argv: Sequence[str]) -> str:
+    """Name a helper by its executable and its sub-command, if it has one: never by what may be secret."""
+    return " ".join([os.path.basename(argv[0]), *(word for word in argv[1:2] if word.isalpha())])
+
+
+def _nobody() -> None:
+    return None
 
 
 def _inheritable() -> list[int]:

@@ -95,7 +95,7 @@ def _word(data: bytes, place: int) -> int:
 
 def _known(host: Host, device: Path) -> tuple[str, str]:
     """Ask blkid: the type of a file system or "", and what it found in words or ""."""
-    result = host.commands.run([*_BLKID, str(device)], accept=(0, _NOTHING, _AMBIVALENT))
+    result = host.commands.run([*_BLKID, str(device)], accept=(0, _NOTHING, _AMBIVALENT), changes=False)
     if result.exit_code == _NOTHING:
         return "", ""
     if result.exit_code == _AMBIVALENT:

@@ -216,7 +216,7 @@ class KernelMounts:
     def _answers(self, target: Path, deadline: float) -> bool:
         """Ask a server whether it is there, by a process that can be killed; False when the mount is dead for good."""
         try:
-            self._commands.run(("stat", "--format=%i", str(target)), deadline=deadline)
+            self._commands.run(("stat", "--format=%i", str(target)), deadline=deadline, changes=False)
         except CommandError as error:
             if any(os.strerror(number) in error.stderr for number in _DEAD):
                 return False

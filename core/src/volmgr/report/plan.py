@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from volmgr.next_step import blocked, plan
-from volmgr.report.volumes import missing_type, wall
+from volmgr.report.volumes import missing_type, survivor_before, wall
 
 if TYPE_CHECKING:
     from volmgr.operations import Operation
@@ -83,7 +83,8 @@ def _delay(world: World, operation: Operation) -> str:
         then = f"next try at {again}" if again else "not tried again until a manifest changes"
         return f"failed {backoff.attempts} times, {then}: {backoff.error}"
     if world.admission.is_held(operation.volume):
-        return "another operation of this volume runs"
+        survivor = survivor_before(world, operation)
+        return f"waits for {survivor}" if survivor else "another operation of this volume runs"
     return ""
 
 

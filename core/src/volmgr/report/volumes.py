@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from volmgr.admission import conflict, holds_of
 from volmgr.model.volume import Presence
 from volmgr.next_step import blocked, next_step
 from volmgr.operations import Operation, Verb
@@ -165,6 +166,8 @@ class Lens:
             whose = f" of Pod {owner.pod.key}" if owner else ""
             past = ", which is past its deadline" if running.quarantined else ""
             return f"{other.verb.value}{whose} on the same volume to end{past}"
+        if survivor := survivor_before(self.world, due):
+            return survivor
         for (name, uid), since in self.world.preparing.items():
             if name == volume and due.pod_uid in {"", uid}:
                 return f"subPaths of it to be bound, which began at {rfc3339(since)}"
@@ -196,6 +199,20 @@ class Lens:
             return "; ".join(text.removeprefix("waits for ") for text in found)
         gone = entry is None or entry.leaving
         return self._teardown_waits() if gone and not report.step else ""
+
+
+def survivor_before(world: World, due: Operation) -> str:
+    """Name the helper of an earlier daemon that keeps a due operation from being started; nothing if none does."""
+    if not world.survivors:
+        return ""
+    desired, actual = world.desired.get(due.volume), world.actual.get(due.volume)
+    facets = desired.facets if desired else actual.facets if actual else None
+    needed = holds_of(due, facets, desired.exclusive if desired else ())
+    for each in world.survivors.values():
+        if conflict(each.held, needed):
+            still = f"`{each.helper}` (pid {each.pid}, since {rfc3339(each.since)})"
+            return f"an earlier volmgrd's {still}, which still runs"
+    return ""
 
 
 def wall(world: World, moment: float) -> str | None:

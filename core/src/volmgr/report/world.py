@@ -31,6 +31,28 @@ class Hold:
     who: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survivor:
+    """A helper that an earlier daemon let run for an operation, and that has not ended: it keeps what that one held.
+
+    `start_time` is in clock ticks since boot, `since` in seconds of Unix time. `until`, if there is a deadline, is in
+    seconds of the monotonic clock, which goes on from daemon to daemon.
+    """
+
+    helper: str
+    pid: int
+    start_time: int
+    boot_id: str
+    since: float
+    until: float | None
+    held: Held
+
+    @property
+    def id(self) -> str:
+        """Tell it from every other process since the boot."""
+        return f"{self.pid}-{self.start_time}"
+
+
 @dataclass(slots=True, kw_only=True)
 class PodEntry:
     """One accepted Pod. `leaving`: its source no longer has it; `errors` are the populator's, newest last."""
@@ -138,6 +160,8 @@ class World:
     running: dict[Operation, Running] = field(default_factory=dict[Operation, Running])
     preparing: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
     """Volumes of which subPaths are being bound, by unique name and Pod, and since when: Unix time in seconds."""
+    survivors: dict[str, Survivor] = field(default_factory=dict[str, Survivor])
+    """Helpers of an earlier daemon that still run, by id."""
     orphans: dict[str, Orphan] = field(default_factory=dict[str, Orphan])
     node: Node | None = None
     readiness: Readiness = field(default_factory=Readiness)

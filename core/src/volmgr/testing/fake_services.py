@@ -213,8 +213,9 @@ class FakeCommands:
         environment: Mapping[str, str] | None = None,
         cancelled: Callable[[], bool] | None = None,
         told: Callable[[str], None] | None = None,
+        changes: bool = True,
     ) -> CommandResult:
-        del deadline, environment
+        del deadline, environment, changes
         program = self._program(argv[0])
         if program is None:
             message = f"cannot run {argv[0]}: it is not installed"

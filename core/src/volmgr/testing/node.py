@@ -14,6 +14,7 @@ from volmgr import manifest, root
 from volmgr.admission import Admission
 from volmgr.config import Config
 from volmgr.desk import Outside
+from volmgr.helper_records import HelperRecords
 from volmgr.holds import Holds
 from volmgr.host.capacity import capacity
 from volmgr.messages import Ask, HoldGone, HoldTaken, Message, Reconstructed
@@ -115,7 +116,8 @@ class TestNode:
 
     def _reconstruct(self) -> Message:
         attach = self.config.controller_attach
-        return Reconstructed(reconstruct(self.host, self.plugins, controller_attach=attach))
+        survivors = HelperRecords(self.host, started=self.processes.get).load()
+        return Reconstructed(reconstruct(self.host, self.plugins, controller_attach=attach), survivors)
 
     def _outside(self) -> Outside:
         return Outside(

@@ -33,10 +33,12 @@ class Commands(Protocol):
         environment: Mapping[str, str] | None = None,
         cancelled: Callable[[], bool] | None = None,
         told: Callable[[str], None] | None = None,
+        changes: bool = True,
     ) -> CommandResult:
         """Run a command; `deadline` in seconds, `accept` the exit codes that are success.
 
-        `told` gets each line that it writes to its output, when it is written.
+        `told` gets each line that it writes to its output, when it is written. One that outlives the daemon keeps
+        operations of its volume waiting, unless it only looks and `changes` nothing.
         Raises CommandError for another exit code, OperationError when it is not installed, UncertainError
         when the deadline passed (the process group was killed).
         """
