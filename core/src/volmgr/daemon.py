@@ -55,6 +55,7 @@ from volmgr.server.listen import listen
 from volmgr.service import Service
 from volmgr.sources.further import FurtherSource
 from volmgr.sources.registry import Registry
+from volmgr.tenancy import HOOKS
 from volmgr.volume_type import Origin
 from volmgr.workers import Workers
 
@@ -167,7 +168,7 @@ class Daemon:
         self.service = self._service()
         self.server = ApiServer(self.service, self.listener, frozenset({os.geteuid()}))
         self.mounts = MountWatch()
-        self.services = self.world.plugins.services(self._drivers, self._offers, self.host)
+        self.services = self.world.plugins.services(self._drivers, self._offers, self._recheck_holders, self.host)
         if self.directory is not None:
             self.services.append(self.directory)
         self._announced = False
@@ -257,6 +258,9 @@ class Daemon:
         self.world.sources[name] = "not read yet"
         self.registry.expect(name)
         return FurtherSource(name, self.registry, self.world.plugins)
+
+    def _recheck_holders(self, uid: str) -> None:
+        self.reconciler.post(HoldGone(HOOKS, uid))
 
     def _directory(self, arguments: argparse.Namespace) -> DirectorySource | None:
         if arguments.manifests is None:

@@ -67,6 +67,13 @@ class Registration:
         """Say who still runs containers of this Pod (any text), or None; before a teardown begins."""
 
     @hookspec
+    def volmgr_hold_watchers(self, recheck: Callable[[str], None], host: Host) -> Iterable[Service]:  # type: ignore[empty-body]
+        """Give what notices that a Pod's containers ended; once, at start. `recheck(pod_uid)` asks for holders again.
+
+        It may be called on any thread. What the service itself implements of this group is called, too.
+        """
+
+    @hookspec
     def volmgr_operation_finished(
         self, volume: str, operation: str, pod_uid: str, outcome: str, seconds: float
     ) -> None:

@@ -199,9 +199,13 @@ class Plugins:
             self._disown(volume_type)
 
     def services(
-        self, drivers: Callable[[Origin], Drivers], offers: Callable[[str], Offers], host: Host
+        self,
+        drivers: Callable[[Origin], Drivers],
+        offers: Callable[[str], Offers],
+        recheck: Callable[[str], None],
+        host: Host,
     ) -> list[Service]:
-        """Ask each package for its watchers of drivers and its sources; one that fails is broken."""
+        """Ask each package for its watchers of drivers and of holders, and its sources; one that fails is broken."""
         found: list[Service] = []
         for module, origin in self.modules:
             others = [other for other, _ in self.modules if other is not module]
@@ -209,7 +213,14 @@ class Plugins:
             watchers = partial(hook("volmgr_driver_watchers", others), drivers=drivers(origin), host=host)
             sources = partial(hook("volmgr_sources", others), offers=offers, host=host)
             _isolate(self, origin, partial(_collect, found, watchers, sources))
+            holders = partial(hook("volmgr_hold_watchers", others), recheck=recheck, host=host)
+            _isolate(self, origin, partial(self._take_hold_watchers, found, holders))
         return found
+
+    def _take_hold_watchers(self, found: list[Service], watchers: Callable[[], list[Iterable[Service]]]) -> None:
+        for service in [service for answer in watchers() for service in answer]:
+            self.registration.register(service)  # so that who watches can be who answers volmgr_holds
+            found.append(service)
 
     def _disown(self, volume_type: VolumeType) -> None:
         for key, owner in list(self._owners.items()):

@@ -48,6 +48,10 @@ class Tenancy:
         self._label_conflicts = LabelConflicts(desk.world)
         self._added: set[str] = set()
         """Pods that were last looked at as such whose volumes are wanted, by UID."""
+        self._rechecks: dict[str, Timer] = {}
+        """When holders are asked again, by UID."""
+        self._outrun: set[str] = set()
+        """Pods whose holders were to be asked again while an answer was on its way: it may be older than that."""
 
     def accept(self, change: PodAccepted) -> None:
         uid = change.pod.uid
@@ -83,7 +87,7 @@ class Tenancy:
         return stance(
             entry.pod,
             leaving=entry.leaving or self._world.draining,
-            held=bool(entry.holds),
+            held=entry.is_held,
             sources_ready=self._world.sources_ready,
             keep_finished=self._world.keeps_finished,
         )
@@ -105,7 +109,7 @@ class Tenancy:
     def populate(self, uid: str) -> None:
         """Bring what one Pod wants up to date."""
         entry = self._world.pods[uid]
-        (self._desk.held.add if entry.holds else self._desk.held.discard)(uid)
+        (self._desk.held.add if entry.is_held else self._desk.held.discard)(uid)
         standing = self._stance(entry)
         if standing is Stance.REMOVE and self._ask_holders(uid, entry):
             standing = Stance.KEEP
@@ -304,9 +308,17 @@ class Tenancy:
 
     def drop_hold(self, message: HoldGone) -> None:
         self._desk.outside.released(message.hold_id)
-        entry = self._world.pods.get(message.pod_uid)
-        if entry is not None and entry.holds.pop(message.hold_id, None) is not None:
-            self.populate(message.pod_uid)
+        uid = message.pod_uid
+        entry = self._world.pods.get(uid)
+        asks = message.hold_id == HOOKS
+        if asks and (timer := self._rechecks.pop(uid, None)) is not None:
+            timer.cancel()
+        if entry is None:
+            return
+        if entry.holds.pop(message.hold_id, None) is not None:
+            self.populate(uid)
+        elif asks and self._stance(entry) is Stance.REMOVE and not entry.released:
+            self._outrun.add(uid)
 
     def _ask_holders(self, uid: str, entry: PodEntry) -> bool:
         """Ask the installed packages, before a teardown begins, who still runs the Pod; True until nobody does."""
@@ -318,14 +330,20 @@ class Tenancy:
 
     def hear_holders(self, message: HoldersAsked) -> None:
         uid = message.pod_uid
+        outrun = uid in self._outrun
+        self._outrun.discard(uid)
         entry = self._world.pods.get(uid)
         if entry is None or self._stance(replace(entry, holds={})) is not Stance.REMOVE:
             return
-        if message.answer:
+        if message.answer and outrun:
+            self.populate(uid)
+        elif message.answer:
             entry.holds[HOOKS] = Hold(id=HOOKS, pod_uid=uid, who=message.answer)
             self._desk.held.add(uid)
             when = self._desk.outside.monotonic() + self._desk.config.holders_recheck
-            self._desk.timers.at(when, lambda: self._desk.post(HoldGone(HOOKS, uid)))
+            if (timer := self._rechecks.pop(uid, None)) is not None:
+                timer.cancel()
+            self._rechecks[uid] = self._desk.timers.at(when, lambda: self._desk.post(HoldGone(HOOKS, uid)))
         else:
             entry.released = True
             self.populate(uid)

@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +18,7 @@ from volmgr.model.pod import Pod, PodSpec
 from volmgr.model.schema import SchemaError
 from volmgr.plugin import Facets, Handles, ObjectMeta, Searched, VolumePlugin, VolumeSpec, Where
 from volmgr.plugins import Plugins, load, read_settings
+from volmgr.testing import FakeHost
 from volmgr.volume_type import Origin
 
 ORIGIN = Origin("test", "0", "test")
@@ -209,6 +212,31 @@ def test_holders_are_known_by_packages_that_say_so_and_not_by_every_module(packa
     packages.install("acme-runtime", source.format("holds(pod_uid)", "'me'"))
     plugins = packages.load()
     assert (plugins.know_holders, plugins.holders("u1")) == (True, "me")
+
+
+def test_what_watches_for_holders_is_a_service_that_may_answer_itself(packages: Site) -> None:
+    source = """
+    from volmgr.plugin import hookimpl
+    class Runtime:
+        name = "runtime"
+        def __init__(self, recheck): self.recheck = recheck
+        @hookimpl
+        def volmgr_holds(self, pod_uid):
+            self.recheck(pod_uid)
+            return "me"
+    @hookimpl
+    def volmgr_hold_watchers(recheck): return [Runtime(recheck)]
+    """
+    packages.install("acme-runtime", dedent(source))
+    failing = "from volmgr.plugin import hookimpl\n@hookimpl\ndef volmgr_hold_watchers(host): raise OSError('socket')"
+    packages.install("acme-wrong", failing)
+    plugins = packages.load()
+    rechecked: list[str] = []
+    nothing = cast("Any", None)  # nobody here registers drivers or offers manifests
+    found = plugins.services(lambda _origin: nothing, lambda _name: nothing, rechecked.append, FakeHost())
+    assert [service.name for service in found] == ["runtime"]
+    assert broken(plugins) == {"acme-wrong": "OSError: socket"}
+    assert (plugins.know_holders, plugins.holders("u1"), rechecked) == (True, "me", ["u1"])
 
 
 def test_a_package_that_fails_to_hear_of_an_operation_is_not_felt(packages: Site) -> None:
