@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from volmgr.errors import TransientError
 from volmgr.model.meta import ObjectRef
-from volmgr.model.pod import Pod
+from volmgr.model.pod import Pod, PodStatus
 from volmgr.model.selinux import NO_WISH, LabelWish
 from volmgr.model.volume import RWOP, Facets, Reference, VolumeSpec
 
@@ -86,6 +86,17 @@ class DesiredVolume:
     exclusive: tuple[str, ...] = ()
 
 
+def _is_same(before: DesiredMount, now: DesiredMount) -> bool:
+    """Say whether a wish is the same, whatever the Pod's status says: that changes while what failed is waited for."""
+    if before.pod is now.pod:
+        return before == now
+    return replace(before, pod=now.pod) == now and _lasting(before.pod) == _lasting(now.pod)
+
+
+def _lasting(pod: Pod) -> Pod:
+    return replace(pod, metadata=replace(pod.metadata, resource_version=""), status=PodStatus())
+
+
 class DesiredStateOfWorld:
     """All desired volumes, by unique name, with an index by Pod."""
 
@@ -123,7 +134,10 @@ class DesiredStateOfWorld:
             raise TransientError(problem, waits_for=volume.name)
         if old is not None:
             same_size = (not volume.size or volume.size == old.size) and volume.grows == old.grows
-            if old.mounts.get(uid) == mount and same_size:
+            before = old.mounts.get(uid)
+            if before is not None and same_size and _is_same(before, mount):
+                if before.pod is not mount.pod:
+                    self._volumes[volume.name] = replace(old, mounts=MappingProxyType({**old.mounts, uid: mount}))
                 return False
             volume = replace(
                 volume,

@@ -45,8 +45,9 @@ class Stance(StrEnum):
 def stance(pod: Pod, *, leaving: bool, held: bool, sources_ready: bool, keep_finished: bool = False) -> Stance:
     """Say what to do with a Pod's volumes.
 
-    A Pod that has left, ends (deletionTimestamp) or has finished is removed once nobody holds it. While somebody
-    does, it is kept; before every source was read it is even added, so that what is on disk is known for its own.
+    A Pod that has left, ends (deletionTimestamp) or has finished is removed once nobody holds it, nor says that its
+    containers run. While somebody does, it is kept; before every source was read it is even added, so that what is on
+    disk is known for its own.
     """
     finished = pod.is_finished and not keep_finished
     if not leaving and not pod.metadata.deletion_timestamp and not finished:

@@ -120,10 +120,14 @@ def _known(lens: Lens, entry: PodEntry) -> WhyReport:
 def _notes(world: World, entry: PodEntry) -> tuple[str, ...]:
     """Say what concerns the Pod as a whole."""
     notes: list[str] = []
-    if entry.leaving or entry.pod.metadata.deletion_timestamp:
-        cause = f"left {entry.origin or entry.source}" if entry.leaving else "is terminating"
-        waits = "; its volumes stay while it is held" if entry.holds else "; its volumes go"
+    finished = entry.pod.is_finished and not world.keeps_finished
+    if entry.leaving or entry.pod.metadata.deletion_timestamp or (finished and entry.is_held):
+        ends = "is terminating" if entry.pod.metadata.deletion_timestamp else "has finished"
+        cause = f"left {entry.origin or entry.source}" if entry.leaving else ends
+        waits = "; its volumes stay while it is held" if entry.is_held else "; its volumes go"
         notes.append(f"the Pod {cause}{waits}")
+        if entry.running:
+            notes.append(f"its containers still run: {', '.join(entry.running)} (the API server says)")
     elif not entry.processed and not (entry.errors or entry.awaited) and not world.draining:
         notes.append("its volumes have not been looked at yet")
     if entry.tidying:

@@ -77,6 +77,16 @@ class PodEntry:
     label_troubles: tuple[LabelTrouble, ...] = ()
     """What is wrong with the SELinux labels of its volumes, as it is counted."""
 
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The containers that run, as the API server says; of a Pod that it has no longer it said nothing lately."""
+        return () if self.leaving else self.pod.status.running
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody says that its containers still run."""
+        return bool(self.holds or self.running)
+
 
 class PodTable(dict[str, PodEntry]):
     """Pods by UID, with an index by `namespace/name`."""
