@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from volmgr.plugin import (
     Applies,
@@ -441,3 +443,13 @@ def test_what_was_written_where_nothing_was_mounted_is_kept(host: FakeHost, prog
     with pytest.raises(OperationError, match="yet there is something in it: it is kept"):
         one.unmount(host)
     assert host.content(one.target(host) / "file") == b"data"
+
+
+@given(name=st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?", fullmatch=True), attach=st.booleans())
+def test_a_volume_s_identity_survives_its_directory(name: str, attach: bool) -> None:
+    host = FakeHost()
+    one = replace(volume(driver(attach=attach), options={"size": "1"}), name=name)
+    rebuilt = one.reconstruct(host).spec
+    assert (rebuilt.name, rebuilt.source.driver) == (name, NAME)
+    assert one.name_of(rebuilt) == one.unique_name
+    assert replace(one, source=rebuilt.source).device_target(host) == one.device_target(host)

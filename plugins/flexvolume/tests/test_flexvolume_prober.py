@@ -271,6 +271,25 @@ def test_a_driver_that_is_copied_in_place_slowly_is_found_when_it_is_whole(site:
     assert registry.log.count("+example.com/disk") == 1
 
 
+def test_a_driver_that_is_copied_slowly_under_a_dot_name_is_asked_once_and_as_itself(site: Site) -> None:
+    text = f'#!/bin/sh\necho "$0" >> {site.top}/asked\n{GOOD}' + "#" * 65_536 + "\n"
+    with site.watched() as registry:
+        registry.await_that(lambda _: site.flex.is_dir())
+        path = site.place("example.com/disk")
+        path.parent.mkdir()
+        draft = path.with_name(".disk")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT, 0o755), "w", buffering=1) as file:
+            for start in range(0, len(text), 1024):
+                file.write(text[start : start + 1024])
+                file.flush()
+        site.install("example.com/beside")
+        registry.await_drivers("example.com/beside")
+        draft.rename(path)
+        registry.await_drivers("example.com/disk", "example.com/beside")
+        assert registry.log == ["+example.com/beside", "+example.com/disk"]
+    assert (site.top / "asked").read_text().split() == [str(path)]
+
+
 def test_an_init_that_failed_is_tried_again_on_the_next_change(site: Site) -> None:
     with site.watched() as registry:
         needy = f"#!/bin/sh\n. {site.flex}/example.com~disk/lib/answer\n"
