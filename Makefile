@@ -27,7 +27,7 @@ export MYPYPATH := $(subst $(space),:,typings $(addsuffix /src,$(members)) $(wil
 private := $(if $(filter 0,$(shell id -u)),unshare --mount --propagation private,$\
 	@echo "make: the tests mount on the real kernel: run as root, or in a rootful container or VM" >&2; exit 1;)
 
-.PHONY: help venv lint types test demo demo-container bench lock clean
+.PHONY: help venv lint types test demo demo-container bench lock protos clean
 help: ## what can be made
 	@sed -nE 's/^([a-z-]+)[^:=]*:.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
@@ -40,11 +40,12 @@ $(call stamp,$1): $(pins)
 endef
 $(foreach version,$(sort 3.11 $(PYTHONS)),$(eval $(call environment,$(version))))
 
-lint: venv ## ruff, layers, and that uv.lock is current and names no host
+lint: venv ## ruff, layers, that uv.lock is current and names no host, and generated modules are what is generated
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	.venv/bin/lint-imports
 	$(PY) scripts/lock.py --check
+	$(PY) scripts/protos.py --check
 
 types: venv ## mypy --strict and basedpyright strict, sources and tests
 	$(PY) -m mypy $(wildcard $(addsuffix /src,$(members)) $(addsuffix /tests,$(members)) tests scripts contrib)
@@ -74,6 +75,9 @@ bench: venv ## the numbers of docs/performance.md
 	$(MAKE) venv
 lock: .venv/bin/uv ## uv.lock from the pyproject files; UPGRADE=1 for newer versions, too
 	$(PY) scripts/lock.py $(if $(UPGRADE),--upgrade)
+
+protos: venv ## the messages of the vendored protos
+	$(PY) scripts/protos.py
 
 clean: ## what make made
 	rm -rf .venv .venv-3.* dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -32,6 +32,12 @@ def pin_of(name: str) -> str:
     return f"{name}=={package['version']} " + " ".join(f"--hash={file['hash']}" for file in files)
 
 
+def is_apart(member: Path) -> bool:
+    """Say whether a package is to be imported, but found by no daemon: it would act on each one."""
+    project = tomllib.loads((member / "pyproject.toml").read_text())
+    return bool(project.get("tool", {}).get("volmgr", {}).get("apart", False))
+
+
 def fill(venv: Path) -> None:
     """Create the environment if it is missing and make its content what uv.lock says."""
     python, pins = venv / "bin/python", venv / "requirements.txt"
@@ -49,8 +55,11 @@ def fill(venv: Path) -> None:
     install = ("--quiet", "--compile-bytecode", "--python", python)
     run(uv, "pip", "sync", *install, "--require-hashes", pins)
     members = [ROOT / "core", *sorted(p.parent for p in ROOT.glob("plugins/*/pyproject.toml"))]
-    editables = [part for member in members for part in ("--editable", member)]
+    apart = [member for member in members if is_apart(member)]
+    editables = [part for member in members if member not in apart for part in ("--editable", member)]
     run(uv, "pip", "install", *install, "--no-deps", "--no-build-isolation", *editables)
+    for packages in venv.glob("lib/python*/site-packages"):
+        (packages / "volmgr-apart.pth").write_text("".join(f"{member / 'src'}\n" for member in apart))
 
 
 if __name__ == "__main__":

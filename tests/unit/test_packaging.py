@@ -16,6 +16,8 @@ from volmgr.plugin import API_VERSION, VolumePlugin
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+APART = [ROOT / "plugins/cri"]
+"""Packages that are no volume types, and act on each daemon that finds them: here they are only importable."""
 MEMBERS = [ROOT / "core", *PLUGINS]
 
 Project = TypedDict(
@@ -105,6 +107,10 @@ class TestVolumeType:
 
     def test_is_installed_at_the_version_of_the_checkout(self, plugin: Path) -> None:
         name = project(plugin)["name"]
+        if plugin in APART:
+            with pytest.raises(PackageNotFoundError):
+                distribution(name)
+            return
         try:
             installed = distribution(name).version
         except PackageNotFoundError:

@@ -1,0 +1,152 @@
+"""A real containerd with everything of its own, and an image of busybox that it did not have to pull."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess  # noqa: TID251 - a server of its own
+import tarfile
+import time
+from pathlib import Path
+from textwrap import dedent
+from types import TracebackType
+from typing import Self
+
+from plugins.cri.tests.client import Client
+
+from tests.live_node import PATIENCE
+from volmgr.host import syscalls
+
+IMAGE = "volmgr.test/busybox:1"RUN = Path("/run/containerd")
+"""Where its shims have their sockets, whatever the configuration says."""
+
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+_CONFIG = "application/vnd.oci.image.config.v1+json"
+_LAYER = "application/vnd.oci.image.layer.v1.tar"
+
+
+class Containerd:
+    """It runs below `top`; what it hard-wires below /run is in a file system of this mount namespace only."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        top.mkdir()
+        self.socket = top / "containerd.sock"
+        self.endpoint = f"unix://{self.socket}"
+        self._made_run = not RUN.exists()
+        RUN.mkdir(exist_ok=True)
+        syscalls.mount("tmpfs", str(RUN), "tmpfs")
+        (top / "config.toml").write_text(_configuration(top))
+        self.start()
+        self.client = Client(self.endpoint)
+        self._import()
+
+    def __enter__(self) -> Self:
+        """It runs already."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove every container, end it, and unmount what is left."""
+        if self.process.poll() is not None:
+            self.start()
+        try:
+            self.client.remove_all()
+        finally:
+            self.client.close()
+            self.process.terminate()
+            assert self.process.wait(PATIENCE) == 0, (self.top / "log").read_text()
+            mounts = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+            for target in reversed([each for each in mounts if each.startswith((f"{self.top}/", str(RUN)))]):
+                syscalls.umount(target, syscalls.UMOUNT_DETACH)
+            if self._made_run:
+                RUN.rmdir()
+            shutil.rmtree(self.top / "root")  # noqa: TID251 - of a server, not of a volume
+
+    def start(self) -> None:
+        """Start it; whoever asks it waits until it serves."""
+        with (self.top / "log").open("a") as log:
+            command = ["containerd", "--config", str(self.top / "config.toml")]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        """End it as kill -9 does; its containers run on."""
+        self.process.kill()
+        self.process.wait()
+
+    def _import(self) -> None:
+        end = time.monotonic() + PATIENCE
+        while not self.socket.exists():
+            assert time.monotonic() < end, (self.top / "log").read_text()
+        archive = self.top / "image.tar"
+        archive.write_bytes(image(Path(shutil.which("busybox") or "/bin/busybox").read_bytes()))
+        command = ["ctr", "-a", str(self.socket), "-n", "k8s.io", "images", "import", str(archive)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        while not self.client.has_image(IMAGE):  # its CRI part hears of a new image by an event
+            assert time.monotonic() < end, (self.top / "log").read_text()
+
+
+def _configuration(top: Path) -> str:
+    return dedent(f"""\
+        version = 2
+        root = "{top}/root"
+        state = "{top}/state"
+        disabled_plugins = ["io.containerd.internal.v1.opt"]
+        [grpc]
+          address = "{top}/containerd.sock"
+        [plugins."io.containerd.grpc.v1.cri"]
+          sandbox_image = "{IMAGE}"
+          restrict_oom_score_adj = true
+          disable_cgroup = true
+          stream_server_address = "127.0.0.1"
+          [plugins."io.containerd.grpc.v1.cri".containerd]
+            snapshotter = "native"
+          [plugins."io.containerd.grpc.v1.cri".cni]
+            bin_dir = "{top}/cni/bin"
+            conf_dir = "{top}/cni/conf"
+        """)
+
+
+def image(busybox: bytes) -> bytes:
+    """Give an OCI archive with a static busybox that sleeps."""
+    layer = _tar({"bin/busybox": busybox})
+    diff = f"sha256:{hashlib.sha256(layer).hexdigest()}"
+    config = json.dumps(
+        {
+            "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine),
+            "os": "linux",
+            "config": {"Entrypoint": ["/bin/busybox", "sleep", "86400"]},
+            "rootfs": {"type": "layers", "diff_ids": [diff]},
+        }
+    ).encode()
+    manifest = json.dumps(
+        {
+            "schemaVersion": 2,
+            "mediaType": _MANIFEST,
+            "config": _descriptor(_CONFIG, config),
+            "layers": [_descriptor(_LAYER, layer)],
+        }
+    ).encode()
+    names = {"io.containerd.image.name": IMAGE, "org.opencontainers.image.ref.name": IMAGE}
+    index = {"schemaVersion": 2, "manifests": [{**_descriptor(_MANIFEST, manifest), "annotations": names}]}
+    blobs = {f"blobs/sha256/{hashlib.sha256(blob).hexdigest()}": blob for blob in (layer, config, manifest)}
+    return _tar({"oci-layout": b'{"imageLayoutVersion": "1.0.0"}', "index.json": json.dumps(index).encode(), **blobs})
+
+
+def _descriptor(media_type: str, blob: bytes) -> dict[str, object]:
+    return {"mediaType": media_type, "digest": f"sha256:{hashlib.sha256(blob).hexdigest()}", "size": len(blob)}
+
+
+def _tar(files: dict[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o755
+            archive.addfile(entry, io.BytesIO(content))
+    return made.getvalue()
