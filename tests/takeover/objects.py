@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 NODE = "bench-node"
-"""The node's name in `tests/bench/kubelet/env.go`."""
+"""The node's name in `tests/bench/kubelet/env.go`, as its allocatable memory below."""
 SHOP, GUEST = "uid-shop", "uid-guest"
 GROUP = 2000
 SUBPATHS = ("mem", "host")
@@ -18,8 +18,8 @@ Object = Mapping[str, Any]
 
 
 def node() -> Object:
-    labels = {"kubernetes.io/hostname": NODE}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}}
+    metadata = {"name": NODE, "labels": {"kubernetes.io/hostname": NODE}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"allocatable": {"memory": "1Gi"}}}
 
 
 def config_map(**data: str) -> Object:

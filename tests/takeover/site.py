@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import shutil
@@ -44,7 +45,10 @@ class Site:
         """Make disks and manifests; nothing runs."""
         self.top = top
         self.program = program
-        self.volmgr = Outside(top, "--node-name", objects.NODE)
+        configuration = top / "volmgr.yaml"
+        git_repo = {"enabled": True, "local_below": [str(top / "repositories")]}
+        configuration.write_text(json.dumps({"plugins": {"kubernetes.io/git-repo": git_repo}}))
+        self.volmgr = Outside(top, "--node-name", objects.NODE, "--config", str(configuration))
         self.root = top / "root"
         self.host_path = top / "host"
         self.directory = top / "directory"
@@ -66,6 +70,16 @@ class Site:
         with file.open("wb") as image:
             image.truncate(DISK_SIZE)
         return Path(_told("losetup", "--find", "--show", str(file)))
+
+    def repository(self) -> str:
+        """Make a git repository with one file, and give its address."""
+        place = self.top / "repositories" / "repository"
+        _told("git", "init", "--quiet", str(place))
+        (place / "file").write_text("content")
+        git = ("git", "-C", str(place), "-c", "user.name=n", "-c", "user.email=n@example.com")
+        _told(*git, "add", "file")
+        _told(*git, "commit", "--quiet", "--message", "one")
+        return f"file://{place}"
 
     def put_pods(self, *, subpaths: Sequence[str] = objects.SUBPATHS) -> None:
         """Let both Pods be wanted."""
@@ -201,6 +215,12 @@ class Site:
                     found.append(place)
         scaffold = {f"{self.root}/{path}" for path in SCAFFOLD}
         return sorted(set(found) - scaffold)
+
+    def remove_root(self) -> None:
+        """Remove the root directory, and what is still mounted in it."""
+        for place in sorted(mounts_below(self.root), reverse=True):
+            _told("umount", place)
+        shutil.rmtree(self.root)
 
     def close(self) -> None:
         """End and remove whatever a failed test leaves."""

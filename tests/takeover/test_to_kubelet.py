@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 
 import pytest
 
@@ -101,3 +102,28 @@ def test_a_root_that_was_handed_back_is_left_alone_once_our_records_are_gone(sit
     assert site.mounts() == mounts
     site.check_marks()
     assert node.stop() == 0
+
+
+def test_kubelet_takes_down_a_git_repo_that_it_would_not_make(site: Site) -> None:
+    address = site.repository()
+    site.volmgr.put("clone.json", objects.pod("clone", "uid-clone", {"code": {"gitRepo": {"repository": address}}}))
+    site.volmgr.start()
+    site.volmgr.wait("clone")
+    assert (site.path("git-repo", "code", "uid-clone") / "repository/file").read_text() == "content"
+    assert site.volmgr.stop() == 0
+    assert site.kubelet_clears() == []
+    assert (site.mounts(), site.left()) == ({}, [])
+
+
+def test_kubelet_leaves_what_it_has_no_type_for_as_it_is(site: Site) -> None:
+    """That is why those are drained first: `docs/takeover.md`."""
+    lacking = ("kubernetes.io~cephfs", "kubernetes.io~image", "example.com~third-party")
+    places = [site.root / "pods" / f"uid-{number}" / "volumes" / name / "v" for number, name in enumerate(lacking)]
+    for place in places:
+        place.mkdir(parents=True)
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], check=True)
+        (place / "marker").write_text("kept")
+    mounts = site.mounts()
+    assert site.kubelet_clears() == [f"PROBLEM {place}: still mounted" for place in places]
+    assert site.mounts() == mounts
+    assert [(place / "marker").read_text() for place in places] == ["kept"] * 3

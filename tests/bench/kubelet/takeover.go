@@ -26,6 +26,7 @@ func cmdMount(root, manifests string) {
 	pods, objects := readObjects(manifests)
 	e := newEnv(root, objects...)
 	for _, p := range pods {
+		e.makePodDirectories(p)
 		e.addPod(p)
 	}
 	e.ready.Store(true)
@@ -36,6 +37,14 @@ func cmdMount(root, manifests string) {
 	}
 	fmt.Println("MOUNTED")
 	select {}
+}
+
+// makePodDirectories does what kubelet does before it waits for a Pod's volumes (makePodDataDirs).
+func (e *env) makePodDirectories(p *v1.Pod) {
+	top := filepath.Join(e.host.GetPodsDir(), string(p.UID))
+	for _, directory := range []string{top, filepath.Join(top, "volumes"), filepath.Join(top, "plugins")} {
+		must(os.MkdirAll(directory, 0750))
+	}
 }
 
 // bindSubpaths does what kubelet does for subPaths when it makes a container's mounts.
