@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import subprocess
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -67,9 +66,9 @@ class LiveNode:
         places = ("--root-dir", str(self.root), "--socket", str(self.socket))
         return [str(self.python), "-m", "volmgr.daemon", *places, *options]
 
-    def argv(self, *arguments: str) -> list[str]:
-        """Give a command line of `volmgr`."""
-        return [str(self.python), "-m", "volmgr.cli", "--socket", str(self.socket), *arguments]
+    def argv(self, *arguments: str, by: Path | None = None) -> list[str]:
+        """Give a command line of `volmgr`, which asks the daemon by its own socket or by one that leads there."""
+        return [str(self.python), "-m", "volmgr.cli", "--socket", str(by or self.socket), *arguments]
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command of `volmgr`."""
@@ -101,22 +100,3 @@ class LiveNode:
         """Give the mount id of each mount below the root directory."""
         rows = [line.split(" ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
         return {row[4]: row[0] for row in rows if row[4].startswith(f"{self.root}/")}
-
-
-def until_connected(pid: int) -> None:
-    """Return when a process has opened a socket."""
-    end = time.monotonic() + PATIENCE
-    descriptors = Path(f"/proc/{pid}/fd")
-    while not any(link.startswith("socket:") for link in _links(descriptors)):
-        assert time.monotonic() < end, "the client never connected"
-        time.sleep(0.005)
-
-
-def _links(directory: Path) -> list[str]:
-    found: list[str] = []
-    for entry in directory.iterdir():
-        try:
-            found.append(os.readlink(entry))
-        except FileNotFoundError:
-            continue  # closed meanwhile
-    return found

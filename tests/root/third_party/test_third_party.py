@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.live_node import LiveNode, until_connected
+from tests.door import Door
+from tests.live_node import PATIENCE, LiveNode
 from tests.side_venv import SideVenv
 
 TYPE = "example.com/overlay"
 MEMORY: dict[str, object] = {"emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
 DRIVER = "overlay.example.com"
 FORMS = ("own-field", "flex", "csi")
-
-Waiting = subprocess.Popen[str]
 
 
 class Layers:
@@ -61,17 +61,16 @@ def installed(node: LiveNode) -> dict[str, tuple[str, tuple[str, ...]]]:
     return {each["name"]: (each["version"], tuple(each["abilities"])) for each in told["types"]}
 
 
-def waiting(node: LiveNode, *words: str) -> Waiting:
-    """Begin to wait, and return when the daemon is asked."""
-    argv = node.argv("wait", *words, "--timeout", "60s")
-    client = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until_connected(client.pid)
-    return client
-
-
-def must_end_well(client: Waiting) -> None:
-    _, problem = client.communicate(timeout=60)
-    assert client.returncode == 0, problem
+@contextmanager
+def waiting(node: LiveNode, *words: str) -> Generator[None]:
+    """Let a command wait, which has asked the daemon before what is done within, and must end well after it."""
+    with Door(node.top / "door", node.socket) as door:
+        argv = node.argv("wait", *words, "--timeout", "60s", by=door.path)
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
+            door.until_asked(PATIENCE)
+            yield
+            _, problem = client.communicate(timeout=PATIENCE)
+            assert client.returncode == 0, problem
 
 
 def source_of(node: LiveNode, pod: str) -> str:
@@ -146,29 +145,27 @@ def test_it_is_installed_and_upgraded_under_mounted_volumes_and_no_mount_is_touc
     node.put("old", MEMORY)
     node.tell("wait", "old")
     node.put("first", layers.volume())
-    first = waiting(node, "first")
-    kept = node.mount_ids()
+    with waiting(node, "first"):
+        kept = node.mount_ids()
 
-    environment.install(wheels["0.1.0"])
-    assert installed(node) == without  # what the daemon uses, not what lies there
-    node.tell("plugins", "reload")
-    must_end_well(first)
+        environment.install(wheels["0.1.0"])
+        assert installed(node) == without  # what the daemon uses, not what lies there
+        node.tell("plugins", "reload")
     assert installed(node) == {**without, TYPE: ("0.1.0", ())}
     assert kept.items() <= node.mount_ids().items()
 
     layer = layers.over.parent / "late"
     node.put("late", {"overlay": {"lower": [str(layer)]}})
-    late = waiting(node, "late")
-    kept = node.mount_ids()
+    with waiting(node, "late"):
+        kept = node.mount_ids()
 
-    environment.install(wheels["0.2.0"])
-    assert installed(node)[TYPE] == ("0.1.0", ())
-    node.tell("plugins", "reload")
-    assert installed(node) == {**without, TYPE: ("0.2.0", ("measure",))}
-    assert node.mount_ids() == kept
+        environment.install(wheels["0.2.0"])
+        assert installed(node)[TYPE] == ("0.1.0", ())
+        node.tell("plugins", "reload")
+        assert installed(node) == {**without, TYPE: ("0.2.0", ("measure",))}
+        assert node.mount_ids() == kept
 
-    layer.mkdir()
-    must_end_well(late)
+        layer.mkdir()
     assert (source_of(node, "first"), source_of(node, "late")) == ("overlay", "overlay-2")
     assert kept.items() <= node.mount_ids().items()
 
@@ -210,16 +207,15 @@ def test_when_it_is_removed_its_volumes_stay_and_are_named_until_it_returns(
     assert TYPE in node.tell("why", "first")
 
     node.remove("first")
-    gone = waiting(node, "first", "--for", "unmounted")
-    assert TYPE in node.tell("why", "first")
-    orphans = node.tell("orphans")
-    assert "uid-first" in orphans
-    assert TYPE in orphans
-    assert node.mount_ids() == kept
+    with waiting(node, "first", "--for", "unmounted"):
+        assert TYPE in node.tell("why", "first")
+        orphans = node.tell("orphans")
+        assert "uid-first" in orphans
+        assert TYPE in orphans
+        assert node.mount_ids() == kept
 
-    environment.install(wheels["0.2.0"])
-    node.tell("plugins", "reload")
-    must_end_well(gone)
+        environment.install(wheels["0.2.0"])
+        node.tell("plugins", "reload")
     assert installed(node)[TYPE] == ("0.2.0", ("measure",))
     del kept[str(node.volume("first", TYPE))]
     assert node.mount_ids() == kept
