@@ -27,9 +27,9 @@ export MYPYPATH := $(subst $(space),:,typings $(addsuffix /src,$(members)) $(wil
 private := $(if $(filter 0,$(shell id -u)),unshare --mount --propagation private,$\
 	@echo "make: the tests mount on the real kernel: run as root, or in a rootful container or VM" >&2; exit 1;)
 
-.PHONY: help venv lint types test demo demo-container bench lock protos clean
+.PHONY: help venv lint types test demo demo-container bench e2e-takeover lock protos clean
 help: ## what can be made
-	@sed -nE 's/^([a-z-]+)[^:=]*:.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+	@sed -nE 's/^([a-z0-9-]+)[^:=]*:.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
 venv: $(call stamp,3.11) ## the development environment, .venv
 define environment
@@ -69,6 +69,9 @@ demo-container: venv ## a real container on volumes of a Pod: needs runc and bus
 
 bench: venv ## the numbers of docs/performance.md
 	$(PY) -m tests.bench
+
+e2e-takeover: venv ## kubelet's volume manager and volmgrd take over from each other: needs Go 1.26
+	$(private) $(PY) -m pytest -n 0 $(PYTEST) tests/takeover
 
 # Not `venv`: that fills the environment from the lock that is about to be made.
 .venv/bin/uv:
