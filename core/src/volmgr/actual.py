@@ -294,6 +294,10 @@ class ActualStateOfWorld:
         self._by_pod: dict[str, set[str]] = {}
         self.exclusive: dict[str, set[str]] = {}
         """By PersistentVolume that one Pod has for itself: the UIDs of those that have a mount of it."""
+        self.attached: set[str] = set()
+        """Volumes that are attached and surely attachable."""
+        self.attached_changes = 0
+        """How often that has changed."""
 
     def __len__(self) -> int:
         """Count the volumes."""
@@ -317,6 +321,7 @@ class ActualStateOfWorld:
         else:
             self._volumes[name] = volume
         self._put_exclusive(old, volume)
+        self._note_attached(name, volume)
         for uid in before - after:
             names = self._by_pod[uid]
             names.discard(name)
@@ -324,6 +329,12 @@ class ActualStateOfWorld:
                 del self._by_pod[uid]
         for uid in after - before:
             self._by_pod.setdefault(uid, set()).add(name)
+
+    def _note_attached(self, name: str, volume: ActualVolume | None) -> None:
+        there = volume is not None and volume.attached is not Presence.NO and volume.attachable is Attachable.YES
+        if there != (name in self.attached):
+            (self.attached.add if there else self.attached.discard)(name)
+            self.attached_changes += 1
 
     def _put_exclusive(self, old: ActualVolume | None, new: ActualVolume | None) -> None:
         if old is not None and old.spec is not None and old.spec.access_modes == RWOP:
@@ -336,11 +347,3 @@ class ActualStateOfWorld:
     def of_pod(self, uid: str) -> tuple[ActualVolume, ...]:
         """Give the volumes of which a Pod has a mount, present or uncertain."""
         return tuple(self._volumes[name] for name in sorted(self._by_pod.get(uid, ())))
-
-    def attached_in_use(self) -> frozenset[str]:
-        """Give the volumes that are attached and surely attachable (for the node's volumesInUse)."""
-        return frozenset(
-            volume.name
-            for volume in self._volumes.values()
-            if volume.attachable is Attachable.YES and volume.attached is not Presence.NO
-        )

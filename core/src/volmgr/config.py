@@ -99,8 +99,9 @@ class Config:
     """Give PersistentVolumes to claims; off where a controller does."""
     xfs_nouuid: bool = _switch("xfs_nouuid", default=True)
     """Mount xfs with `nouuid`, which clones and snapshots need on the node of their origin."""
-    controller_attach: bool = _switch("controller_attach", default=False)
-    """A controller attaches volumes and says so in the node's status; kubelet's enableControllerAttachDetach."""
+    controller_attach: bool | None = field(default=None, metadata={"name": "controller_attach"})
+    """A controller attaches volumes and says so in the node's status; kubelet's enableControllerAttachDetach. Without
+    it: only in Kubernetes mode."""
     token_issuer: TokenIssuer | None = field(default=None, metadata={"name": "token_issuer", "read": read_token_issuer})
     """In whose name service account tokens are issued, and how; none are without it."""
     kubernetes: KubeSettings = field(
@@ -120,6 +121,16 @@ class Config:
         for name in ("operation_deadline", "rescan_interval", "record_retry", "reload_check_deadline"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is 0; write how long, such as 2m")
+
+    @property
+    def controller_attaches(self) -> bool:
+        """Say whether a controller attaches volumes."""
+        return self.controller_attach is True
+
+    def in_kubernetes_mode(self) -> Config:
+        """Give the configuration of a node of a cluster: a controller attaches, unless it says otherwise."""
+        attach = self.controller_attach is not False
+        return dataclasses.replace(self, controller_attach=attach)
 
     def with_node_name(self, name: str) -> Config:
         """Give the configuration of a node of this name."""

@@ -220,7 +220,7 @@ class Daemon:
         self.reconciler.post(message)
 
     def _reconstruct(self) -> Message:
-        attach = self.config.controller_attach
+        attach = self.config.controller_attaches
         volumes = reconstruct(self.host, self.world.plugins, controller_attach=attach)
         return Reconstructed(volumes, self.helpers.load())
 

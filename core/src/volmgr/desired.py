@@ -105,6 +105,12 @@ class DesiredStateOfWorld:
         self._volumes: dict[str, DesiredVolume] = {}
         self._by_pod: dict[str, set[str]] = {}
         self._exclusive: dict[str, set[str]] = {}
+        self._reported: frozenset[str] = frozenset()
+        """What the node status reports in use, of volumes that are not wanted, too."""
+        self.attachable: set[str] = set()
+        """Volumes that are attached for whoever wants them."""
+        self.attachable_changes = 0
+        """How often that has changed."""
 
     def __len__(self) -> int:
         """Count the volumes."""
@@ -139,13 +145,11 @@ class DesiredStateOfWorld:
                 if before.pod is not mount.pod:
                     self._volumes[volume.name] = replace(old, mounts=MappingProxyType({**old.mounts, uid: mount}))
                 return False
-            volume = replace(
-                volume,
-                reported_in_use=old.reported_in_use,
-                size=volume.size or old.size,
-            )
+            volume = replace(volume, size=volume.size or old.size)
         mounts = {**(old.mounts if old else {}), uid: mount}
-        self._volumes[volume.name] = replace(volume, mounts=MappingProxyType(mounts))
+        reported = volume.name in self._reported
+        self._volumes[volume.name] = replace(volume, mounts=MappingProxyType(mounts), reported_in_use=reported)
+        self._note_attachable(volume.name, attach=volume.facets.attach)
         if volume.spec.access_modes == RWOP:
             self._exclusive.setdefault(volume.spec.name, set()).add(volume.name)
         self._by_pod.setdefault(uid, set()).add(volume.name)
@@ -173,6 +177,7 @@ class DesiredStateOfWorld:
             self._volumes[name] = replace(volume, mounts=MappingProxyType(mounts))
         else:
             del self._volumes[name]
+            self._note_attachable(name, attach=False)
             self._exclusive.get(volume.spec.name, set()).discard(name)
             if not self._exclusive.get(volume.spec.name, True):
                 del self._exclusive[volume.spec.name]
@@ -192,10 +197,19 @@ class DesiredStateOfWorld:
             self.remove(name, uid)
         return names
 
-    def report_in_use(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Take the node status' volumesInUse as the truth: others are reset; gives the names that changed."""
-        reported = set(names)
-        changed = [v.name for v in self._volumes.values() if v.reported_in_use != (v.name in reported)]
+    def _note_attachable(self, name: str, *, attach: bool) -> None:
+        if attach != (name in self.attachable):
+            (self.attachable.add if attach else self.attachable.discard)(name)
+            self.attachable_changes += 1
+
+    def report_in_use(self, names: Iterable[str], *, current: bool = True) -> tuple[str, ...]:
+        """Take the node status' volumesInUse as the truth: others are reset; gives the names that changed.
+
+        Of a list that is not `current`, since another one is on its way to the server, only what it lacks counts.
+        """
+        reported = frozenset(names) if current else self._reported.intersection(names)
+        changed = tuple(name for name in sorted(reported ^ self._reported) if name in self._volumes)
+        self._reported = reported
         for name in changed:
             self._volumes[name] = replace(self._volumes[name], reported_in_use=name in reported)
-        return tuple(changed)
+        return changed

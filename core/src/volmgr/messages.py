@@ -107,6 +107,16 @@ class NodeStatusRead:
     """The node's status was read: what is attached and reported in use; by a source that has one."""
 
     node: Node
+    reports: int | None = None
+    """How many of the lists that `Outside.in_use` was told were on the server when this was read: it shows the last of
+    them, or a later writer's. None: what it says is in use always counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMissing:
+    """There is no Node of this node's name, or it cannot be read: why, and what to do."""
+
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +162,7 @@ Message = (
     | HoldGone
     | HoldersAsked
     | NodeStatusRead
+    | NodeMissing
     | DriverAppeared
     | DriverVanished
     | DriversSearched

@@ -30,7 +30,7 @@ class Readiness:
     `unmount`: every source was read whole once (and, with a node status, that too). `living`: the accepted Pods
     that have not left, by UID; nothing of theirs is taken away, nor of the `sealed`, whose record cannot be read.
     `controller_attach`: somebody else attaches, and the node status says what is (`attached`: unique name to device
-    path).
+    path), once it was read (`status_read`); `attach_note` says what keeps that one from attaching, if anything does.
     """
 
     unmount: bool = False
@@ -40,6 +40,8 @@ class Readiness:
     """UIDs of which containers still run: not even what they no longer declare is taken away."""
     controller_attach: bool = False
     attached: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    status_read: bool = True
+    attach_note: str = ""
     exclusive: Mapping[str, AbstractSet[str]] = field(default_factory=lambda: MappingProxyType({}))
     """By PersistentVolume that one Pod has for itself: the UIDs of those that have a mount of it."""
     read_only: bool = False
@@ -144,7 +146,7 @@ def _makings(desired: DesiredVolume, actual: ActualVolume | None, readiness: Rea
         if (reason := _mount_reason(desired, mount, actual, readiness))
         and not _hindrance(desired, mount, actual, readiness)
     ]
-    first = _volume_step(desired, actual, readiness, needed=bool(waiting) or _doubted(desired, actual))
+    first = _volume_step(desired, actual, readiness, needed=bool(waiting) or _doubted(desired, actual, readiness))
     if first is not None:
         yield first
         return
@@ -174,9 +176,9 @@ def _volume_step(
     return None
 
 
-def _doubted(desired: DesiredVolume, actual: ActualVolume | None) -> bool:
+def _doubted(desired: DesiredVolume, actual: ActualVolume | None, readiness: Readiness) -> bool:
     """Say whether a device mount that some Pod uses may have vanished: the Pod's own mount does not show that."""
-    if actual is None or actual.device is not Presence.UNCERTAIN:
+    if actual is None or actual.device is not Presence.UNCERTAIN or _unattached(desired, actual, readiness):
         return False
     return any(uid in actual.mounts and not mount.keep_only for uid, mount in desired.mounts.items())
 
@@ -214,15 +216,26 @@ def _hindrance(desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume
     if actual is not None and _label_conflicts(desired, actual):
         mounted, wanted = (label or "none" for label in (actual.device_label, desired.selinux_label))
         return f"its device to be unmounted, whose SELinux label is {mounted} where {wanted} is wanted"
+    there = actual.mounts.get(mount.pod.uid) if actual else None
+    if there is not None and there.state is Presence.YES:
+        return ""  # nothing is mounted anew
+    return _unattached(desired, actual, readiness)
+
+
+def _unattached(desired: DesiredVolume, actual: ActualVolume | None, readiness: Readiness) -> str:
+    """Say what a volume waits for that a controller attaches (behaviours §2.6): the node status has the last word."""
     if not desired.facets.attach or not readiness.controller_attach:
         return ""
+    listed = desired.name in readiness.attached
+    what = ""
     if actual is not None and actual.attached is Presence.YES:
-        return ""
-    if not desired.reported_in_use:
-        return "waits until the node status reports the volume in use"
-    if desired.name not in readiness.attached:
-        return f"volume {desired.name} is not yet in node's status"
-    return ""
+        if readiness.status_read and not listed:
+            what = f"volume {desired.name} is no longer in node's status"
+    elif not desired.reported_in_use:
+        what = "waits until the node status reports the volume in use"
+    elif not listed:
+        what = f"volume {desired.name} is not yet in node's status"
+    return f"{what}: {readiness.attach_note}" if what and readiness.attach_note else what
 
 
 def _said(missing: Iterable[Missing]) -> str:

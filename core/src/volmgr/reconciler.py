@@ -25,14 +25,15 @@ from volmgr.messages import (
     HoldTaken,
     Message,
     MountsRead,
+    NodeMissing,
     NodeStatusRead,
     OrphansFound,
     ProgressMade,
     Reconstructed,
     SurvivorEnded,
 )
-from volmgr.model.volume import Attachable, Presence
 from volmgr.next_step import Readiness
+from volmgr.node_status import NodeStatus
 from volmgr.preparations import Preparations
 from volmgr.report.events import Severity
 from volmgr.runner import Runner
@@ -75,13 +76,14 @@ class Reconciler:
         self._runner = Runner(self._desk)
         self._survivors = Survivors(self._desk)
         self._lookout = Lookout(self._desk)
+        self._node_status = NodeStatus(self._desk, self._tenancy)
         self._desk.on_put = self._lookout.expect
         self.waiters = Waiters(world)
         self.preparations = Preparations(self._desk)
         self._departures = Departures(self._desk, self._tenancy, self.waiters)
         self._hear = self._handlers()
         self._looks = False
-        world.awaits_node_status = config.controller_attach
+        world.awaits_node_status = config.controller_attaches
         world.readiness = self._readiness()
 
     @property
@@ -110,6 +112,7 @@ class Reconciler:
                 self._runner.look_at(name)
             self.preparations.retry()
         self._tenancy.tell_referred()
+        self._node_status.tell_in_use()
         touched, desk.touched = desk.touched, {}
         for uid in touched:
             self._departures.check(uid)
@@ -141,6 +144,7 @@ class Reconciler:
             HoldGone: self._tenancy.drop_hold,
             HoldersAsked: self._tenancy.hear_holders,
             NodeStatusRead: self._read_node_status,
+            NodeMissing: self._miss_node,
             DriverAppeared: self._register_driver,
             DriverVanished: self._retire_driver,
             DriversSearched: self._note_search,
@@ -184,8 +188,10 @@ class Reconciler:
             living=self._desk.living,
             sealed=self._desk.sealed,
             held=self._desk.held,
-            controller_attach=self._desk.config.controller_attach,
+            controller_attach=self._desk.config.controller_attaches,
             attached=self._desk.attached,
+            status_read=not self.world.awaits_node_status,
+            attach_note=self.world.attach_note,
             exclusive=self.world.actual.exclusive,
             read_only=self.world.readiness.read_only,
             look=self._looks,
@@ -222,24 +228,21 @@ class Reconciler:
         for survivor in message.survivors:
             self._survivors.take(survivor)
         for volume in message.volumes:
-            self._desk.put(volume.name, volume)
+            self._desk.put(volume.name, self._node_status.resolved(volume))
             for uid in volume.mounts:
                 self._runner.refresh_later(volume.name, uid)
         self.world.reconstructed = True
         self._readiness_changed(self._tenancy.reconsider)
 
     def _read_node_status(self, message: NodeStatusRead) -> None:
-        self.world.node = node = message.node
-        self.world.awaits_node_status = False
-        attached = self._desk.attached
-        attached.clear()
-        attached.update({volume.name: volume.device_path for volume in node.volumes_attached})
-        for name in self.world.desired.report_in_use(node.volumes_in_use):
-            self._desk.dirty[name] = None
-        for volume in tuple(self.world.actual):
-            if volume.attachable is Attachable.UNKNOWN:
-                self._desk.put(volume.name, _resolved(volume, attached))
-        self._readiness_changed()
+        if self._node_status.read(message):
+            self._readiness_changed()
+        else:
+            self.world.readiness = self._readiness()
+
+    def _miss_node(self, message: NodeMissing) -> None:
+        self._node_status.miss(message)
+        self.world.readiness = self._readiness()
 
     # --- drivers that come and go ---
 
@@ -298,14 +301,3 @@ class Reconciler:
 
 def _is_unseen(volume: ActualVolume) -> bool:
     return any(mount.unseen for mount in volume.mounts.values())
-
-
-def _resolved(volume: ActualVolume, attached: dict[str, str]) -> ActualVolume:
-    """Give a reconstructed volume as the node status knows it (behaviours §2.11)."""
-    found = volume.name in attached
-    known = found and volume.device is Presence.UNCERTAIN
-    return replace(
-        volume,
-        attachable=Attachable.YES if found else Attachable.NO,
-        device_path=attached[volume.name] if known else volume.device_path,
-    )

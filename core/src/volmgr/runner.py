@@ -75,7 +75,7 @@ class Runner:
 
     def _is_left_to_others(self, actual: ActualVolume) -> bool:
         """Say whether only an attachment is left that the node itself does not take back."""
-        others = self._desk.config.controller_attach or actual.attachable is Attachable.NO
+        others = self._desk.config.controller_attaches or actual.attachable is Attachable.NO
         return (
             others
             and self._world.readiness.unmount
@@ -156,7 +156,7 @@ class Runner:
             node=self._world.node,
             node_name=self._desk.config.node_name,
             attached_path=self._desk.attached.get(operation.volume, ""),
-            others_detach=actual is not None and self._desk.config.controller_attach,
+            others_detach=actual is not None and self._desk.config.controller_attaches,
             allowed=allowed,
             progress=lambda text: self._desk.post(ProgressMade(operation, text)),
         )

@@ -571,7 +571,7 @@ def test_a_driver_that_attaches_no_more_needs_no_handshake_and_no_detach(
     assert not wanted.facets.attach
     assert actual.attachable is Attachable.NO
     assert controlled.is_mounted("other")
-    assert DISK not in controlled.world.actual.attached_in_use()
+    assert DISK not in controlled.world.actual.attached
 
 
 # --- unready, foreign, drained ---

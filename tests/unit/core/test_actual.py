@@ -244,4 +244,4 @@ def test_only_what_is_attached_and_surely_attachable_is_in_use() -> None:
         ("e", NO, Attachable.YES),
     ):
         world.put(name, replace(has(attached=attached), name=name, attachable=attachable))
-    assert world.attached_in_use() == {"a", "b"}
+    assert world.attached == {"a", "b"}

@@ -131,6 +131,10 @@ class AttachedVolume:
     device_path: str = ""
 
 
+MANAGED = "volumes.kubernetes.io/controller-managed-attach-detach"
+"""The annotation by which a Node says that a controller attaches its volumes; kubelet's."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """The node itself: labels for affinity, allocatable amounts, attached volumes."""

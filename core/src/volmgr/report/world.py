@@ -180,6 +180,8 @@ class World:
     reconstructed: bool = False
     awaits_node_status: bool = False
     """A controller attaches, and what it has attached was not read yet."""
+    attach_note: str = ""
+    """What keeps a controller from attaching to this node; empty when nothing does."""
     draining: bool = False
     keeps_finished: bool = False
     """Pods that have finished keep their volumes."""
@@ -210,7 +212,7 @@ class World:
         if not self.reconstructed:
             reasons.append("reconstruction is not done")
         if self.awaits_node_status:
-            reasons.append("the node status was not read yet")
+            reasons.append("the node status was not read yet" + (f": {self.attach_note}" if self.attach_note else ""))
         return tuple(reasons)
 
     @property
@@ -221,8 +223,7 @@ class World:
     @property
     def volumes_in_use(self) -> tuple[str, ...]:
         """Give what belongs into the node status' volumesInUse: attachable and wanted, or still attached; sorted."""
-        wanted = {volume.name for volume in self.desired if volume.facets.attach}
-        return tuple(sorted(wanted | self.actual.attached_in_use()))
+        return tuple(sorted(self.desired.attachable | self.actual.attached))
 
     def find_pods(self, selector: str) -> tuple[PodEntry, ...]:
         """Find Pods by UID, `namespace/name`, or name (namespace `default`), those not leaving first."""

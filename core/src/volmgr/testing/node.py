@@ -115,7 +115,7 @@ class TestNode:
         self.reconciler.run("looking for what is mounted", self._reconstruct)
 
     def _reconstruct(self) -> Message:
-        attach = self.config.controller_attach
+        attach = self.config.controller_attaches
         survivors = HelperRecords(self.host, started=self.processes.get).load()
         return Reconstructed(reconstruct(self.host, self.plugins, controller_attach=attach), survivors)
 
