@@ -10,47 +10,35 @@ import shutil
 import subprocess  # noqa: TID251 - a server of its own
 import tarfile
 import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import dedent
-from types import TracebackType
-from typing import Self
 
 from plugins.cri.tests.client import Client
 
 from tests.live_node import PATIENCE
 from volmgr.host import syscalls
 
-IMAGE = "volmgr.test/busybox:1"RUN = Path("/run/containerd")
-"""Where its shims have their sockets, whatever the configuration says."""
-
+IMAGE = "volmgr.test/busybox:1"
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
 
 
 class Containerd:
-    """It runs below `top`; what it hard-wires below /run is in a file system of this mount namespace only."""
+    """It runs below `top`, beside others; shims have their sockets, by random names, below /run/containerd."""
 
     def __init__(self, top: Path) -> None:
         self.top = top
         top.mkdir()
         self.socket = top / "containerd.sock"
         self.endpoint = f"unix://{self.socket}"
-        self._made_run = not RUN.exists()
-        RUN.mkdir(exist_ok=True)
-        syscalls.mount("tmpfs", str(RUN), "tmpfs")
         (top / "config.toml").write_text(_configuration(top))
-        self.start()
         self.client = Client(self.endpoint)
-        self._import()
+        self.start()
 
-    def __enter__(self) -> Self:
-        """It runs already."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         """Remove every container, end it, and unmount what is left."""
         if self.process.poll() is not None:
             self.start()
@@ -61,10 +49,11 @@ class Containerd:
             self.process.terminate()
             assert self.process.wait(PATIENCE) == 0, (self.top / "log").read_text()
             mounts = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-            for target in reversed([each for each in mounts if each.startswith((f"{self.top}/", str(RUN)))]):
+            for target in reversed([each for each in mounts if each.startswith(f"{self.top}/")]):
                 syscalls.umount(target, syscalls.UMOUNT_DETACH)
-            if self._made_run:
-                RUN.rmdir()
+            for directory in _hard_wired():
+                with suppress(OSError):  # another one, of another process of the tests, still uses it
+                    directory.rmdir()
             shutil.rmtree(self.top / "root")  # noqa: TID251 - of a server, not of a volume
 
     def start(self) -> None:
@@ -78,7 +67,8 @@ class Containerd:
         self.process.kill()
         self.process.wait()
 
-    def _import(self) -> None:
+    def import_image(self) -> None:
+        """Let it have IMAGE."""
         end = time.monotonic() + PATIENCE
         while not self.socket.exists():
             assert time.monotonic() < end, (self.top / "log").read_text()
@@ -89,6 +79,25 @@ class Containerd:
         assert done.returncode == 0, done.stdout + done.stderr
         while not self.client.has_image(IMAGE):  # its CRI part hears of a new image by an event
             assert time.monotonic() < end, (self.top / "log").read_text()
+
+
+def _hard_wired() -> list[Path]:
+    """Give the directories that are made whatever the configuration says, and left; inner ones first."""
+    run = Path("/run/containerd")
+    cgroups = Path("/sys/fs/cgroup")  # v2 or v1
+    above = [*cgroups.glob("k8s.io"), *cgroups.glob("*/k8s.io")]
+    return [run / "s", run / "runc/k8s.io", run / "runc", run, *above]
+
+
+@contextmanager
+def running(top: Path) -> Generator[Containerd]:
+    """Run a containerd that has IMAGE."""
+    containerd = Containerd(top)
+    try:
+        containerd.import_image()
+        yield containerd
+    finally:
+        containerd.close()
 
 
 def _configuration(top: Path) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from plugins.cri.tests.client import labelled
-from plugins.cri.tests.containerd import IMAGE, Containerd
+from plugins.cri.tests.containerd import IMAGE, Containerd, running
 from plugins.cri.tests.runtime_server import RuntimeServer
 
 from tests.live_node import PATIENCE, LiveNode
@@ -32,15 +33,22 @@ def venv(tmp_path_factory: pytest.TempPathFactory) -> SideVenv:
 
 @pytest.fixture(scope="module")
 def containerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containerd]:
-    with Containerd(tmp_path_factory.mktemp("containerd") / "c") as containerd:
+    with running(tmp_path_factory.mktemp("containerd") / "c") as containerd:
         yield containerd
 
 
-def node_with(venv: SideVenv, top: Path, endpoint: str, recheck: float) -> LiveNode:
+@contextmanager
+def node_with(venv: SideVenv, top: Path, endpoint: str, recheck: float) -> Generator[LiveNode]:
+    """Run a daemon that has volmgr-cri; when a test fails it is not drained, as containers still run."""
     settings = {"runtime_endpoint": endpoint, "request_timeout": 60}
     configuration = {"holders_recheck": recheck, "plugins": {"volmgr-cri": settings}}
     (top / "config.json").write_text(json.dumps(configuration))
-    return LiveNode(venv.python, top, "--config", str(top / "config.json"))
+    with LiveNode(venv.python, top, "--config", str(top / "config.json")) as node:
+        try:
+            yield node
+        except BaseException:
+            node.kill()
+            raise
 
 
 def run_container(containerd: Containerd, node: LiveNode, name: str, container: str = "main") -> str:
@@ -60,6 +68,21 @@ def until(node: LiveNode, name: str, text: str) -> None:
     end = time.monotonic() + PATIENCE
     while text not in (why := node.tell("why", name)):
         assert time.monotonic() < end, why
+
+
+def until_grpc_is_idle(pid: int) -> None:
+    """Return when a process has none of grpc's threads: an open channel wakes them several times a second."""
+    end = time.monotonic() + PATIENCE
+    while any(name.startswith(("grpc", "event_engine", "lifeguard")) for name in thread_names(pid)):
+        assert time.monotonic() < end, "a channel stays open"
+
+
+def thread_names(pid: int) -> list[str]:
+    found: list[str] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            found.append((task / "comm").read_text().strip())
+    return found
 
 
 def test_a_volume_stays_while_its_container_runs_and_goes_when_it_has_ended(
@@ -86,10 +109,12 @@ def test_an_event_lets_a_volume_go_at_once(venv: SideVenv, containerd: Container
         node.remove("quick")
         until(node, "quick", "held by testd says that main runs")
         assert server.subscribed.acquire(timeout=PATIENCE)
+        assert any(name.startswith("event_engine") for name in thread_names(node.daemon.pid))
         containerd.client.stop(container)
         server.send(uid="uid-quick")
         node.tell("wait", "quick", "--for", "unmounted")
         assert server.unsubscribed.acquire(timeout=PATIENCE)
+        until_grpc_is_idle(node.daemon.pid)
 
 
 def test_a_runtime_that_is_killed_takes_no_volume_with_it(
