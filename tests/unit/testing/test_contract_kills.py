@@ -330,6 +330,41 @@ class LeavesALockWhenKilled(LoopDisk):
         return lock
 
 
+class ForgetsToSayDetached(LoopDisk):
+    def detach(self, request: Detach, host: Host) -> Detached:
+        super().detach(request, host)
+        return None  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+
+
+class KeepsWhatItDetaches(LoopDisk):
+    def detach(self, request: Detach, host: Host) -> Detached:
+        del request, host
+        return Detached()
+
+
+class PlaysDownAttachments(LoopDisk):
+    def attach(self, request: Attach[LoopDiskSource], host: Host) -> Attached:
+        try:
+            return super().attach(request, host)
+        except UncertainError as error:
+            raise OperationError(str(error)) from error
+
+
+class DetachesOrCrashes(LoopDisk):
+    def detach(self, request: Detach, host: Host) -> Detached:
+        try:
+            return super().detach(request, host)
+        except OperationError as error:
+            raise RuntimeError("detaching failed") from error
+
+
+class LeavesAStampWhereItGrew(LoopDisk):
+    def expand(self, request: Expand[LoopDiskSource], host: Host) -> Expanded:
+        if not host.files.ensure_directory(host.paths.plugin(self.name) / "grown", 0o750):
+            return Expanded(size=request.new_size)
+        return super().expand(request, host)
+
+
 class ForgetsToReturnADevice(LoopDisk):
     def mount_device(self, request: MountDevice[LoopDiskSource], host: Host) -> DeviceMounted:
         super().mount_device(request, host)
@@ -485,9 +520,13 @@ BROKEN: dict[str, type[VolumePlugin[Any]]] = {
     "the_group_of_the_pod_gets_the_volume_where_the_type_says_that_it_does_it": ForgetsTheGroup,
     "files_that_are_made_from_objects_are_put_right_by_the_next_mount": WritesOnce,
     "usage_is_measured_sanely": MeasuresNonsense,
+    "attaching_and_detaching_give_values_of_their_own_type": ForgetsToSayDetached,
+    "what_is_detached_is_given_back": KeepsWhatItDetaches,
     "attaching_again_gives_the_same_device": AttachesAnewEachTime,
     "a_killed_attach_is_completed_by_the_next": LeavesALockWhenKilled,
     "a_killed_detach_is_completed_by_the_next": LeavesALockWhenKilled,
+    "what_is_uncertain_of_an_attachment_is_never_reported_as_less": PlaysDownAttachments,
+    "errors_of_attaching_and_detaching_are_those_of_volmgr": DetachesOrCrashes,
     "device_operations_give_values_of_their_own_type": ForgetsToReturnADevice,
     "a_second_device_mount_changes_nothing": CountsDeviceMounts,
     "user_data_survives_its_device_s_unmount": FormatsWhatIsNotMounted,
@@ -503,6 +542,7 @@ BROKEN: dict[str, type[VolumePlugin[Any]]] = {
     "a_block_volume_leads_to_a_block_device": GivesADirectory,
     "a_block_volume_is_measured_by_its_device": MeasuresWhatHoldsTheLink,
     "an_expansion_gives_a_size_and_changes_no_mount": GrowsUnmounted,
+    "a_killed_expansion_is_completed_by_the_next": LeavesAStampWhereItGrew,
 }
 PROMISES: dict[str, Callable[..., None]] = {
     name.removeprefix("test_"): function for name, function in vars(test_promises).items() if name.startswith("test_")

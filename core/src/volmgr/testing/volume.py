@@ -15,6 +15,7 @@ from volmgr.plugin import (
     Attach,
     Attachable,
     Detach,
+    Detached,
     DeviceMountable,
     DeviceMounted,
     DeviceUnmounted,
@@ -155,10 +156,11 @@ class Volume:
         )
         return replace(self, device_path=plugin.wait_for_attach(wait, host).device_path)
 
-    def detach(self, host: Host) -> None:
+    def detach(self, host: Host) -> Detached:
         """Detach the volume if it is one that is attached."""
-        if isinstance(self.plugin, Attachable) and self.facets.attach:
-            self.plugin.detach(Detach(volume=self.unique_name, device_path=self.device_path), host)
+        if not isinstance(self.plugin, Attachable) or not self.facets.attach:
+            return Detached()
+        return self.plugin.detach(Detach(volume=self.unique_name, device_path=self.device_path), host)
 
     def mount_device(self, host: Host, **changes: Any) -> DeviceMounted:  # noqa: ANN401 - fields of any type
         """Mount the volume once for the node, or set its device up; the directory of a block map is the core's."""

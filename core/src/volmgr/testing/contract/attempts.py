@@ -21,6 +21,9 @@ GROUP = 4711
 
 _MOST_CALLS = 1000
 
+MOST_LOOKS = 100
+"""How often it is tried whether a device is gone: who looks at a loop device just then keeps it that long."""
+
 
 Written = dict[Path, bytes]
 Action = Callable[[Stage, Host], object]
@@ -187,12 +190,22 @@ def assert_uncertain_stays_uncertain(subject: Subject, action: Action, step: Ste
             assert isinstance(outcome, UncertainError), f"{outcome!r} at {faulty.trace[-1]}"
 
 
-def assert_errors_are_of_volmgr(subject: Subject, begin: Callable[[Stage], Written], actions: Iterable[Action]) -> None:
+def assert_errors_are_of_volmgr(
+    subject: Subject, begin: Callable[[Stage], Written], actions: Iterable[Action], step: Step = Step.SET_UP
+) -> None:
     """Let each host call of some actions fail: what is raised says who must act."""
     for action in actions:
-        for _, faulty, outcome in failing(subject, begin, action, OperationError("input/output error")):
+        for _, faulty, outcome in failing(subject, begin, action, OperationError("input/output error"), step=step):
             if isinstance(outcome, BaseException):
                 assert isinstance(outcome, VolmgrError), f"{outcome!r} at {faulty.trace[-1]}"
+
+
+def device_identity(stage: Stage, device: Path) -> str | None:
+    """Tell a device from what has its name later; None for what is not, or no longer, there or no device."""
+    try:
+        return stage.host.block.identity(device)
+    except OperationError:
+        return None
 
 
 def lose_everything(stage: Stage) -> None:

@@ -15,6 +15,7 @@ from volmgr.errors import OperationError
 from volmgr.host.atomic import DATA
 from volmgr.model.names import is_qualified
 from volmgr.plugin import (
+    Detached,
     DeviceMounted,
     DeviceUnmounted,
     Expanded,
@@ -28,6 +29,7 @@ from volmgr.plugin import (
 from volmgr.testing.contract.abilities import Ability, can, needs
 from volmgr.testing.contract.attempts import (
     GROUP,
+    MOST_LOOKS,
     assert_a_failure_leaves_nothing,
     assert_errors_are_of_volmgr,
     assert_it_can_be_repeated,
@@ -36,6 +38,7 @@ from volmgr.testing.contract.attempts import (
     assert_uncertain_stays_uncertain,
     attach,
     detach,
+    device_identity,
     differences,
     expand,
     failing,
@@ -365,6 +368,28 @@ def test_usage_is_measured_sanely(subject: Subject) -> None:
 
 
 @needs(Ability.ATTACH)
+def test_attaching_and_detaching_give_values_of_their_own_type(subject: Subject) -> None:
+    """Prevents: a detach that forgets to return, which counts as failed: it is repeated for ever."""
+    attached = subject.stage(Step.ATTACHED)
+    assert attached.volume.device_path
+    assert isinstance(attached.volume.detach(attached.host), Detached)
+
+
+@needs(Ability.ATTACH)
+def test_what_is_detached_is_given_back(subject: Subject) -> None:
+    """Prevents: a detach that says yes and keeps the storage, which no other node can have then."""
+    stage = subject.stage(Step.ATTACHED)
+    device = Path(stage.volume.device_path)
+    identity = device_identity(stage, device)
+
+    def is_given_back() -> bool:
+        stage.volume.detach(stage.host)
+        return identity is None or device_identity(stage, device) != identity
+
+    assert any(is_given_back() for _ in range(MOST_LOOKS)), f"{device} is still attached"
+
+
+@needs(Ability.ATTACH)
 def test_attaching_again_gives_the_same_device(subject: Subject) -> None:
     """Prevents: a second device for one volume after each restart, one of which is never detached."""
     stage = subject.stage(Step.NEW)
@@ -399,6 +424,19 @@ def test_a_killed_detach_is_completed_by_the_next(subject: Subject, when: When) 
         stage.volume.detach(stage.host)
         assert stage.state() == wanted, f"killed {when} {faulty.trace[-1]}"
         assert stage.volume.attach(stage.host).device_path
+
+
+@needs(Ability.ATTACH)
+def test_what_is_uncertain_of_an_attachment_is_never_reported_as_less(subject: Subject) -> None:
+    """Prevents: an attach that was cut off at its deadline, reported as if nothing had happened."""
+    assert_uncertain_stays_uncertain(subject, attach, Step.NEW)
+
+
+@needs(Ability.ATTACH)
+def test_errors_of_attaching_and_detaching_are_those_of_volmgr(subject: Subject) -> None:
+    """Prevents: tracebacks for what is nobody's bug, and detaches that nobody repeats."""
+    assert_errors_are_of_volmgr(subject, nothing, (attach,), Step.NEW)
+    assert_errors_are_of_volmgr(subject, nothing, (detach,), Step.ATTACHED)
 
 
 @needs(Ability.DEVICE)
@@ -535,3 +573,15 @@ def test_an_expansion_gives_a_size_and_changes_no_mount(subject: Subject) -> Non
     assert stage.volume.expand(stage.host, new_size=1 << 20) == first
     assert stage.state() == before
     assert read_back(stage, written) == written
+
+
+@needs(Ability.EXPAND)
+@BOTH_SIDES
+def test_a_killed_expansion_is_completed_by_the_next(subject: Subject, when: When) -> None:
+    """Prevents: a volume that has half its new size, and is taken for one that has it all."""
+    undisturbed = subject.stage()
+    mounted_with_data(undisturbed)
+    wanted = undisturbed.volume.expand(undisturbed.host, new_size=1 << 20)
+    for stage, faulty, written in killed(subject, mounted_with_data, expand, when):
+        assert stage.volume.expand(stage.host, new_size=1 << 20) == wanted, f"killed {when} {faulty.trace[-1]}"
+        assert read_back(stage, written) == written
