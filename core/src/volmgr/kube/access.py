@@ -166,6 +166,7 @@ def _load_file(path: Path, configuration: Configuration, scratch: str) -> tuple[
 
 
 def _opened(load: Load, origin: str, connections: int) -> Session:
+    import urllib3
     from kubernetes.client.configuration import Configuration
     from kubernetes.client.rest import RESTClientObject
     from kubernetes.config import ConfigException
@@ -190,6 +191,8 @@ def _opened(load: Load, origin: str, connections: int) -> Session:
             f"cannot use {origin}: {error.filename or 'a temporary file'}: {error.strerror}"
         ) from error
     configuration.ssl_ca_cert = configuration.cert_file = configuration.key_file = None
+    if not configuration.verify_ssl:
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # one a request; it is the kubeconfig's wish
     rest = RESTClientObject(configuration)
     if tls is not None:
         rest.pool_manager.connection_pool_kw["ssl_context"] = tls
