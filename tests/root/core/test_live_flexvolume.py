@@ -7,8 +7,8 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +73,17 @@ class FlexNode(LiveNode):
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[FlexNode]:
+    with flex_node(tmp_path) as node:
+        yield node
+
+
+@contextmanager
+def flex_node(top: Path, **options: object) -> Generator[FlexNode]:
     try:
-        with FlexNode(tmp_path) as node:
+        with FlexNode(top, **options) as node:
             yield node
     finally:
-        end_drivers(tmp_path / "flex")
+        end_drivers(top / "flex")
 
 
 def end_drivers(flex: Path) -> None:
@@ -208,9 +214,10 @@ class Gated:
         for name in (".came", ".go"):
             os.mkfifo(self.place / name)
 
-    def came(self) -> int:
-        """Await the next call; gives its PID."""
-        return int((self.place / ".came").read_text())
+    def came(self) -> tuple[int, int]:
+        """Await the next call; gives its PID and that of its child."""
+        call, child = (self.place / ".came").read_text().split()
+        return int(call), int(child)
 
     def go(self, word: str = "") -> None:
         """Let the call that waits go on; `fail`: in vain."""
@@ -230,7 +237,7 @@ def test_calls_for_one_volume_do_not_overlap_over_a_daemon_that_is_killed_in_the
 ) -> None:
     driver = Gated(node)
     node.put_flex("web", "gated")
-    first = driver.came()
+    first, _ = driver.came()
     assert [name.partition("-")[0] for name in helpers(node)] == [str(first)]
     for _ in range(2):
         node.kill()
@@ -247,7 +254,7 @@ def test_calls_for_one_volume_do_not_overlap_over_a_daemon_that_is_killed_in_the
     calls = [f"begin {first}", f"end {first}"]
     driver.go(ending)
     if ending:  # what is mounted when the first has ended needs no second one
-        second = driver.came()
+        second, _ = driver.came()
         calls.append(f"begin {second}")
         assert driver.log() == calls
         driver.go()
@@ -259,16 +266,17 @@ def test_calls_for_one_volume_do_not_overlap_over_a_daemon_that_is_killed_in_the
 
 
 def test_a_driver_that_outlives_its_daemon_is_killed_with_its_children_at_its_deadline(tmp_path: Path) -> None:
-    with FlexNode(tmp_path, operation_deadline="2s") as node:
+    with flex_node(tmp_path, operation_deadline="2s") as node:
         driver = Gated(node)
         node.put_flex("web", "gated")
-        first = driver.came()
-        with os.fdopen(os.pidfd_open(first)) as ended:
+        first, child = driver.came()
+        with os.fdopen(os.pidfd_open(first)) as ended, os.fdopen(os.pidfd_open(child)) as child_ended:
             node.kill()
             node.start()
             node.await_event("HelperOutlivedDaemon", f"(pid {first}) still runs")
-            assert select.select([ended], [], [], PATIENCE)[0]
-        second = driver.came()
+            for each in (ended, child_ended):
+                assert select.select([each], [], [], PATIENCE)[0]
+        second, _ = driver.came()
         driver.go()
         node.tell("wait", "web")
         assert driver.log() == [f"begin {first}", f"begin {second}", f"end {second}"]
