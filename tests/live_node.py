@@ -49,12 +49,16 @@ class LiveNode:
             channel.bind(str(self.top / "notify"))
             channel.settimeout(PATIENCE)
             self.daemon = subprocess.Popen(
-                self.command("--manifests", str(self.manifests), *self.options),
+                self.command(*self.sources(), *self.options),
                 env={**os.environ, "NOTIFY_SOCKET": str(self.top / "notify")},
                 stderr=log,
                 text=True,
             )
             assert channel.recv(4096).startswith(b"READY=1")
+
+    def sources(self) -> tuple[str, ...]:
+        """Give the options that say where its Pods come from."""
+        return "--manifests", str(self.manifests)
 
     def kill(self) -> None:
         """End the daemon as kill -9 does."""
