@@ -7,8 +7,12 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
 
 found   := $(shell scripts/pythons)
-# The Pythons to test on; `make test PYTHONS=3.11` runs on one.
+# The Pythons to test on; `make test PYTHONS=3.11` runs on one. The oldest and the newest run everything; what breaks on
+# one between them breaks on those, too, or is in what the language does: there, only the tests below that need no kernel.
 PYTHONS ?= $(foreach pair,$(found),$(firstword $(subst =, ,$(pair))))
+between  = $(filter-out $(firstword $(PYTHONS)) $(lastword $(PYTHONS)),$(PYTHONS))
+suites   = $(addprefix test-,$(filter-out $(between),$(PYTHONS))) $(addprefix quick-,$(between))
+quick   := tests/unit tests/flow tests/docs
 # Parallel pytest processes, and what else to tell pytest: `make test-3.11 WORKERS=0 PYTEST="-k mount -x"`.
 WORKERS ?= 2
 PYTEST  ?=
@@ -23,11 +27,14 @@ empty   :=
 space   := $(empty) $(empty)
 export MYPYPATH := $(subst $(space),:,typings $(addsuffix /src,$(members)) $(wildcard contrib/*/src))
 
+# Where the servers of tests/kube are built: outside of the clone, so that the next one need not build them.
+servers := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/volmgr/kube
+
 # Mounts made by tests stay in a namespace of their own. Never a silent skip: who cannot have one is told.
 private := $(if $(filter 0,$(shell id -u)),unshare --mount --propagation private,$\
 	@echo "make: the tests mount on the real kernel: run as root, or in a rootful container or VM" >&2; exit 1;)
 
-.PHONY: help venv lint types test demo demo-container bench e2e-takeover lock protos clean
+.PHONY: help venv lint types test e2e-kube demo demo-container bench e2e-takeover lock protos clean
 help: ## what can be made
 	@sed -nE 's/^([a-z0-9-]+)[^:=]*:.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
@@ -51,15 +58,21 @@ types: venv ## mypy --strict and basedpyright strict, sources and tests
 	$(PY) -m mypy $(wildcard $(addsuffix /src,$(members)) $(addsuffix /tests,$(members)) tests scripts contrib)
 	.venv/bin/basedpyright
 
-test: lint types $(addprefix test-,$(PYTHONS)) ## everything: lint, types, and the tests on every Python found
+test: lint types $(suites) ## lint, types, all tests on the oldest and the newest Python, quick ones between; test-3.12: all
 	@echo "make test: passed on Python $(PYTHONS)"
 
 define tests
-.PHONY: test-$1
+.PHONY: test-$1 quick-$1
 test-$1: $(call stamp,$1)
 	$(private) $(call venv,$1)/bin/python -m pytest -n $(WORKERS) $(PYTEST)
+quick-$1: $(call stamp,$1)
+	$(private) $(call venv,$1)/bin/python -m pytest -n $(WORKERS) $(PYTEST) $(quick)
 endef
 $(foreach version,$(sort 3.11 $(PYTHONS)),$(eval $(call tests,$(version))))
+
+e2e-kube: venv ## Kubernetes mode on a real API server, built first: needs Go, and some 15 minutes once
+	tests/kube/tools/build.sh "$(servers)"
+	$(private) $(PY) -m pytest -n 0 $(PYTEST) tests/kube
 
 demo: venv ## the product at work, in under a minute
 	$(PY) tests/demo/demo.py
