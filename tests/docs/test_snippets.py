@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from tests.docs.pages import PAGES, ROOT, Block, blocks, links, name
 from volmgr import daemon, manifest
@@ -31,7 +32,7 @@ def of(language: str) -> list[Block]:
 
 
 def test_blocks_say_their_language() -> None:
-    known = {"console", "yaml", "python", "toml", "", "ini"}
+    known = {"console", "yaml", "json", "python", "toml", "", "ini"}
 
     assert [str(block) for block in ALL if block.language not in known] == []
 
@@ -41,6 +42,9 @@ def test_yaml_is_accepted(block: Block, tmp_path: Path) -> None:
     if block.title == "config":
         (tmp_path / "config.yaml").write_text(block.text)
         load_config(tmp_path / "config.yaml")
+        return
+    if block.title == "cluster":  # for an API server: tests/kube gives it to one
+        assert isinstance(yaml.safe_load(block.text), dict)
         return
     parsed = manifest.parse(block.text.encode(), "page.yaml", load())
     if block.title == "note":  # its type is what the tutorial is about

@@ -60,6 +60,7 @@ from volmgr.volume_type import Origin
 from volmgr.workers import Workers
 
 if TYPE_CHECKING:
+    from volmgr.kube.mode import KubeMode
     from volmgr.sources.directory import DirectorySource
 
 log = logging.getLogger("volmgr.daemon")
@@ -106,7 +107,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--manifests", type=Path, help="directory of Kubernetes manifests; none: Pods by API only")
     parser.add_argument("--socket", type=Path, default=Path(SOCKET), help="the API's unix socket (%(default)s)")
     parser.add_argument("--config", type=Path, help="configuration file, see docs/reference/configuration.md")
-    parser.add_argument("--node-name", default="", help="the Node among the manifests that this machine is")
+    parser.add_argument("--node-name", default="", help="the Node, of a cluster or among the manifests, that this is")
+    cluster = parser.add_mutually_exclusive_group()
+    cluster.add_argument("--kubeconfig", type=Path, help="an API server, whose Pods of --node-name get their volumes")
+    cluster.add_argument("--in-cluster", action="store_true", help="the same for the cluster that volmgrd is a Pod of")
     parser.add_argument("--log-format", choices=("text", "json"), default="text", help="of the log on stderr")
     parser.add_argument("--verbose", action="store_true", help="log what goes well, too")
     parser.add_argument("--version", action="version", version=f"volmgrd {__version__}")
@@ -142,6 +146,7 @@ class Daemon:
         processor.keep_to_one()
         os.umask(0o022)  # modes of what is made are exact, whoever starts the daemon
         inherited = reload.inherited()
+        self._in_cluster = _in_cluster(arguments)
         self.config = _config(arguments)
         self.host = local_host(_root_directory(arguments.root_dir))
         self.lock = inherited.lock if inherited else root.lock(self.host)
@@ -164,11 +169,14 @@ class Daemon:
         self.registry = self._registry()
         self.holds = Holds(self.host)
         self.helpers = HelperRecords(self.host)
+        self.kube = self._kube(arguments)
         self.directory = self._directory(arguments)
         self.service = self._service()
         self.server = ApiServer(self.service, self.listener, frozenset({os.geteuid()}))
         self.mounts = MountWatch()
         self.services = self.world.plugins.services(self._drivers, self._offers, self._recheck_holders, self.host)
+        if self.kube is not None:
+            self.services.append(self.kube)
         if self.directory is not None:
             self.services.append(self.directory)
         self._announced = False
@@ -185,7 +193,7 @@ class Daemon:
             self.host.paths,
             self.reconciler.post,
             node_name=self.config.node_name,
-            binds_claims=self.config.bind_claims,
+            binds_claims=self.config.bind_claims and not self._in_cluster,
         )
 
     def _service(self) -> Service:
@@ -207,6 +215,8 @@ class Daemon:
             retain=self._retain_soon,
             keep=self._keep,
             grown=self._grown,
+            referred=self._referred,
+            in_use=self._in_use,
             wake=self.loop.wake,
             slow=self.workers.make_room,
             over=self.workers.take_room_back,
@@ -244,6 +254,14 @@ class Daemon:
     def _grown(self, volume: str, size: int) -> None:
         self.registry.grown(volume, size)
 
+    def _referred(self, added: frozenset[ObjectRef], removed: frozenset[ObjectRef]) -> None:
+        if self.kube is not None:
+            self.kube.referred(added, removed)
+
+    def _in_use(self, volumes: tuple[str, ...]) -> None:
+        if self.kube is not None:
+            self.kube.in_use(volumes)
+
     def _retain_soon(self, refs: frozenset[ObjectRef]) -> None:
         def retain() -> Message:
             self.registry.retain(refs)
@@ -261,6 +279,21 @@ class Daemon:
 
     def _recheck_holders(self, uid: str) -> None:
         self.reconciler.post(HoldGone(HOOKS, uid))
+
+    def _kube(self, arguments: argparse.Namespace) -> KubeMode | None:
+        """Give what speaks to an API server, if one is named; raises OperationError for one that cannot be used."""
+        if not self._in_cluster:
+            return None
+        if not self.config.node_name:
+            raise OperationError("which Node of the cluster is this? name it with --node-name")
+        from volmgr.kube.api import configured  # what it needs is only for those who have a cluster
+        from volmgr.kube.mode import FETCHED, SOURCE, KubeMode
+
+        api = configured(arguments.kubeconfig, self.config.kubernetes)
+        self.world.fetched_kinds = FETCHED
+        self.world.sources[SOURCE] = "not read yet"
+        self.registry.expect(SOURCE)
+        return KubeMode(api, self.config, self.registry, self.world.plugins, self.reconciler.post)
 
     def _directory(self, arguments: argparse.Namespace) -> DirectorySource | None:
         if arguments.manifests is None:
@@ -423,7 +456,12 @@ def _root_directory(path: Path) -> Path:
 
 def _config(arguments: argparse.Namespace) -> Config:
     config = load_config(arguments.config) if arguments.config else Config()
+    config = config.in_kubernetes_mode() if _in_cluster(arguments) else config
     return config.with_node_name(arguments.node_name) if arguments.node_name else config
+
+
+def _in_cluster(arguments: argparse.Namespace) -> bool:
+    return arguments.in_cluster or arguments.kubeconfig is not None
 
 
 def _settings(arguments: argparse.Namespace, plugins: Plugins, config: Config) -> tuple[object, ...]:

@@ -24,7 +24,7 @@ from tests.root.acceptance.test_images import layer, layout, repository
 
 DOWNWARD: Document = {
     "name": "d",
-    "downwardAPI": {"items": [{"path": "n", "fieldRef": {"fieldPath": "metadata.name"}}]},
+    "downwardAPI": {"items": [{"path": "n", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}]},
 }
 SOURCES: tuple[Document, ...] = ({"secret": {"name": "login"}}, {"serviceAccountToken": {"path": "token"}})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
@@ -13,6 +14,7 @@ from volmgr.kube.resources import Resource
 from volmgr.manifest import Item, Parsed, SourceTypes, read_object
 from volmgr.model.objects import Object
 from volmgr.model.schema import SchemaError, Unknown
+from volmgr.sources.offers import API_SERVER
 
 if TYPE_CHECKING:
     from volmgr.kube.reflector import Seen
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("volmgr.kube")
 
-SOURCE = "kubernetes"
-"""The name of the source, in records and messages."""
-
+SOURCE = API_SERVER
 _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 _Fields = dict[str, object]
 
@@ -56,7 +56,8 @@ class Intake:
             self._registry.complain(SOURCE, origin, errors)
             return True
         raw = b"" if resource.kind == "Secret" else msgspec.json.encode(document)
-        return self._registry.offer(SOURCE, origin, seen.version, Parsed(items=(Item(value, 1, raw),)))
+        parsed = Parsed(items=(Item(value, 1, raw),))
+        return self._registry.offer(SOURCE, origin, seen.version, parsed, read_at=time.time())
 
     def withdraw(self, resource: Resource, namespace: str, name: str) -> bool:
         """Let an object stand no longer."""

@@ -11,14 +11,13 @@ from volmgr.kube.node import OwnNode
 from volmgr.kube.pods import PodSource
 from volmgr.kube.references import FETCHED, References
 from volmgr.kube.thread import KubeThread
-from volmgr.messages import Message, NodeStatusRead
+from volmgr.messages import Message
 
 if TYPE_CHECKING:
     from volmgr.config import Config
     from volmgr.kube.api import Api
     from volmgr.manifest import SourceTypes
     from volmgr.model.meta import ObjectRef
-    from volmgr.model.objects import Node
     from volmgr.sources.registry import Registry
 
 __all__ = ["FETCHED", "SOURCE", "KubeMode"]
@@ -26,6 +25,8 @@ __all__ = ["FETCHED", "SOURCE", "KubeMode"]
 
 class KubeMode:
     """Begins and ends with the daemon; `post` hands messages to the main thread."""
+
+    name = SOURCE
 
     def __init__(
         self,
@@ -36,13 +37,12 @@ class KubeMode:
         post: Callable[[Message], None],
     ) -> None:
         settings = config.kubernetes
-        self._post = post
         self._thread = KubeThread(settings.requests)
         intake = Intake(registry, types)
         self._pods = PodSource(self._thread, api, settings, config.node_name, intake, registry)
         self._references = References(Surroundings(self._thread, api, settings, intake, registry))
-        attaches = config.controller_attach is not False
-        self._node = OwnNode(self._thread, api, settings, config.node_name, self._hear, controller_attach=attaches)
+        attaches = config.controller_attaches
+        self._node = OwnNode(self._thread, api, settings, config.node_name, post, controller_attach=attaches)
 
     def start(self) -> None:
         """Begin to read."""
@@ -64,7 +64,3 @@ class KubeMode:
     def _begin(self) -> None:
         self._node.start()
         self._pods.start()
-
-    def _hear(self, node: Node | None) -> None:
-        if node is not None:
-            self._post(NodeStatusRead(node))

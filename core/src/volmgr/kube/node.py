@@ -12,7 +12,8 @@ from volmgr.kube.api import PatchKind
 from volmgr.kube.reflector import Reflector, Seen
 from volmgr.kube.resources import NODES
 from volmgr.manifest import read_object
-from volmgr.model.objects import Node
+from volmgr.messages import Message, NodeMissing, NodeStatusRead
+from volmgr.model.objects import MANAGED, Node
 from volmgr.model.schema import SchemaError, Unknown
 
 if TYPE_CHECKING:
@@ -24,15 +25,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("volmgr.kube")
 
-MANAGED = "volumes.kubernetes.io/controller-managed-attach-detach"
-"""The annotation by which a node says that a controller attaches its volumes; kubelet's."""
-
 
 class OwnNode:
-    """Watches the own Node and patches its status; on the thread of kube mode.
-
-    `hear` is told of the Node whenever it changed; None: the server has none of this name.
-    """
+    """Watches the own Node and patches its status; on the thread of Kubernetes mode. `post` reaches the main one."""
 
     def __init__(
         self,
@@ -40,7 +35,7 @@ class OwnNode:
         api: Api,
         settings: KubeSettings,
         name: str,
-        hear: Callable[[Node | None], None],
+        post: Callable[[Message], None],
         *,
         controller_attach: bool,
     ) -> None:
@@ -48,11 +43,16 @@ class OwnNode:
         self._api = api
         self._settings = settings
         self._name = name
-        self._hear = hear
+        self._post = post
         self._controller_attach = controller_attach
         self._in_use: tuple[str, ...] | None = None
         """What the status is to say; None as long as what is mounted was not looked for."""
-        self._told: tuple[str, ...] = ()
+        self._lists = 0
+        """How many lists of volumes in use we were told."""
+        self._sent: tuple[int, tuple[str, ...]] = (0, ())
+        """Which of them is being patched."""
+        self._shown = 0
+        """How many of them the server had when it said what we know of the Node."""
         self._node: Node | None = None
         self._timer: Timer | None = None
         self._patching = False
@@ -71,6 +71,7 @@ class OwnNode:
     def report(self, in_use: tuple[str, ...]) -> None:
         """Let the status say which volumes are in use."""
         self._in_use = in_use
+        self._lists += 1
         self._patch_soon(self._settings.status_debounce)
 
     def listed(self, seen: Sequence[Seen]) -> None:
@@ -78,8 +79,7 @@ class OwnNode:
         for each in seen:
             self.changed(each)
         if not seen:
-            self._node = None
-            self._hear(None)
+            self._miss()
 
     def changed(self, seen: Seen) -> None:
         """Take the Node as it is now."""
@@ -89,11 +89,16 @@ class OwnNode:
     def gone(self, seen: Seen) -> None:
         """Take note that the Node was deleted."""
         del seen
-        self._node = None
-        self._hear(None)
+        self._miss()
 
     def troubled(self, error: ApiError | None) -> None:
-        """Nothing to do: the Pods' source says that the server does not answer."""
+        """Say why the Node is not known; once it is, that stands."""
+        if error is not None and self._node is None:
+            self._post(NodeMissing(str(error)))
+
+    def _miss(self) -> None:
+        self._node = None
+        self._post(NodeMissing(f"{self._api.address} has no Node {self._name}; register it, volmgrd never does"))
 
     def _take(self, raw: bytes) -> None:
         document = msgspec.json.decode(raw, type=dict[str, object])
@@ -103,8 +108,12 @@ class OwnNode:
         except SchemaError as error:
             log.warning("the Node %s cannot be read: %s", self._name, error)
             return
+        if self._node is not None and _is_older(node, self._node):
+            return  # a watch may lag behind what a patch was answered with
         self._node = node
-        self._hear(node)
+        if node.volumes_in_use == self._in_use:
+            self._shown = self._lists
+        self._post(NodeStatusRead(node, reports=self._shown))
         self._mark(node)
 
     def _patch_soon(self, seconds: float) -> None:
@@ -114,18 +123,24 @@ class OwnNode:
     def _patch(self) -> None:
         self._timer = None
         node, wanted = self._node, self._in_use
-        if self._patching or node is None or wanted is None or node.volumes_in_use == wanted:
+        if self._patching or node is None or wanted is None:
+            return
+        if node.volumes_in_use == wanted:
+            if self._shown != self._lists:
+                self._shown = self._lists
+                self._post(NodeStatusRead(node, reports=self._shown))
             return
         self._patching = True
-        self._told = wanted
+        self._sent = self._lists, wanted
         path = NODES.path(name=self._name, subresource="status")
         body = {"status": {"volumesInUse": list(wanted)}}
         self._thread.ask(lambda: self._api.patch(path, body, kind=PatchKind.MERGE), self._patched, self._not_patched)
 
     def _patched(self, raw: bytes) -> None:
         self._patching = False
+        self._shown, sent = self._sent
         self._take(raw)
-        agreed = self._node is not None and self._node.volumes_in_use == self._told
+        agreed = self._node is not None and self._node.volumes_in_use == sent
         self._pause = 0.0 if agreed else self._longer()
         self._patch_soon(self._pause)  # what is in use may have changed meanwhile; another writer must not make us spin
 
@@ -161,3 +176,10 @@ class OwnNode:
         self._marking = False
         if self._node is not None:
             self._mark(self._node)
+
+
+def _is_older(node: Node, known: Node) -> bool:
+    """Say whether a state of the Node is older than what is known; resourceVersions of one object can be compared."""
+    version, before = node.metadata.resource_version, known.metadata.resource_version
+    same = node.metadata.uid == known.metadata.uid and version.isdigit() and before.isdigit()
+    return same and int(version) < int(before)

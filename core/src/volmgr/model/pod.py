@@ -79,6 +79,8 @@ class FieldRef:
     """A field of the Pod itself, such as `metadata.name`."""
 
     field_path: str
+    api_version: str = "v1"
+    """Of the Pod; an API server adds it, and there is no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
