@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ MEMORY: dict[str, Any] = {"name": "v", "emptyDir": {"medium": "Memory"}}
 
 
 @pytest.fixture
-def node(kube_node: NodeIdentity, tmp_path: Path) -> Any:
+def node(kube_node: NodeIdentity, tmp_path: Path) -> Iterator[KubeNode]:
     with KubeNode(kube_node, tmp_path) as node:
         yield node
 
