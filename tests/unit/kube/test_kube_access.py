@@ -54,6 +54,21 @@ def test_a_token_is_sent(server: ScriptedServer, kubeconfigs: Kubeconfigs) -> No
     assert authorization(server, api) == "Bearer open-sesame"
 
 
+@pytest.mark.parametrize("token", ["open\nsesame", "open-s\u00e9same"])
+def test_a_token_that_no_header_may_have_is_refused_and_not_shown(
+    kubeconfigs: Kubeconfigs, token: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    api = configured(kubeconfigs.write("https://127.0.0.1:1", {"token": token}), SETTINGS)
+    target = api.watch_target()
+    assert target is not None
+
+    for ask in (lambda: api.get(PATH), lambda: target.connect(PATH, {})):
+        with pytest.raises(ApiError, match=r"token of kubeconfig .* has characters") as caught:
+            ask()
+        assert "same" not in str(caught.value)
+    assert caplog.records == []
+
+
 def test_name_and_password_are_sent(server: ScriptedServer, kubeconfigs: Kubeconfigs) -> None:
     api = configured(kubeconfigs.write(server.address, {"username": "u", "password": "p"}), SETTINGS)
 

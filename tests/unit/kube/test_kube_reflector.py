@@ -198,7 +198,7 @@ def test_events_in_pieces_and_in_one_record_are_the_same(
         (chunk(b"garbage\n"), "no event"),
         (chunk(event_line("ADDED", pod("big", 6, data="x" * 2000))), "more than 2000 bytes"),
         (chunk(event_line("ERROR", status_of(500, "InternalError", "etcd lost its leader"))), "its leader"),
-        (b"no chunk\r\n", "no answer"),
+        (b"no chunk\r\n", "no HTTP"),
     ],
 )
 def test_what_it_cannot_read_is_said_and_it_goes_on(

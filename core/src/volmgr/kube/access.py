@@ -71,8 +71,12 @@ class Access:
                 setting = configuration.auth_settings().get("BearerToken")
             except Exception as error:  # the package's hooks raise what they like
                 raise OperationError(f"cannot renew the credentials of {self.origin}: {error}") from error
-            value = setting["value"] if setting is not None else None
-            return {"authorization": value.strip()} if value else {}
+            value = (setting["value"] or "").strip() if setting is not None else ""
+            if not value.isascii() or not value.isprintable():  # whoever sends it would complain and show it
+                raise OperationError(
+                    f"cannot use the token of {self.origin}: it has characters that no header may have"
+                )
+            return {"authorization": value} if value else {}
 
     def distrust(self, session: Session) -> None:
         """Read the credentials again before the next request: the server refused these."""
@@ -192,7 +196,9 @@ def _opened(load: Load, origin: str, connections: int) -> Session:
         ) from error
     configuration.ssl_ca_cert = configuration.cert_file = configuration.key_file = None
     if not configuration.verify_ssl:
-        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # one a request; it is the kubeconfig's wish
+        urllib3.disable_warnings(
+            urllib3.exceptions.InsecureRequestWarning
+        )  # one a request; it is the kubeconfig's wish
     rest = RESTClientObject(configuration)
     if tls is not None:
         rest.pool_manager.connection_pool_kw["ssl_context"] = tls

@@ -43,11 +43,12 @@ class KubeThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Return when the thread has ended; running requests are abandoned. From any other thread."""
+        """Return when the thread has ended, if it was started; running requests are abandoned. From any other."""
         with self._lock:
             if not self._ended:
                 self._loop.stop()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def post(self, action: Callable[[], None]) -> None:
         """Run an action soon; from any thread. Nothing happens any more after the end."""

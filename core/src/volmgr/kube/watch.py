@@ -155,6 +155,10 @@ class Watch:
         self._read()
 
     @property
+    def _cut(self) -> ApiError:
+        return self._attempt.failed("the connection was cut; it is made again")
+
+    @property
     def _bound(self) -> float:
         """Seconds for which it may be silent."""
         settings = self._target.settings
@@ -165,7 +169,8 @@ class Watch:
         if left > 0:  # one timer a watch, however many events there were
             self._timer = self._thread.later(left, self._look)
         else:
-            self._end(self._attempt.unanswered(TimeoutError(), self._target.access.missed()))
+            self._target.access.missed()
+            self._end(self._attempt.failed(f"nothing has come for {self._bound:g} s; it is asked for again"))
 
     def _read(self) -> None:
         for _ in range(READS_PER_TURN):
@@ -196,12 +201,11 @@ class Watch:
                     case h11.NEED_DATA | h11.PAUSED:
                         return
                     case h11.ConnectionClosed():
-                        self._end(self._attempt.unanswered(ConnectionError("the connection was cut")))
+                        self._end(self._cut)
                     case _:
                         pass  # 1xx
         except h11.RemoteProtocolError as error:
-            why = ConnectionError("the connection was cut") if not data else error
-            self._end(self._attempt.unanswered(why))
+            self._end(self._attempt.failed(f"the server sent what is no HTTP: {error}") if data else self._cut)
         except ValueError as error:
             self._end(self._attempt.failed(f"the server sent what is no event: {error}"))
 

@@ -1,0 +1,65 @@
+"""The words for what failed: the right that a path takes, and the system's words without wrappings."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from volmgr.kube.attempt import Attempt, verb_of_get, words_of
+from volmgr.kube.resources import ATTACHMENTS, CSI_NODES, NODES, PODS, SECRETS, SERVICE_ACCOUNTS
+from volmgr.kube.wire import Refusal
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        (PODS.path(), "list pods"),
+        (PODS.path("default"), "list pods default"),
+        (SECRETS.path("default", "a"), "get secrets default/a"),
+        (NODES.path(name="n1"), "get nodes n1"),
+        (ATTACHMENTS.path(name="csi-1"), "get volumeattachments.storage.k8s.io csi-1"),
+        (CSI_NODES.path(), "list csinodes.storage.k8s.io"),
+        ("/readyz", "list /readyz"),
+        ("/", "list /"),
+    ],
+)
+def test_what_is_read_is_named_as_rbac_names_it(path: str, what: str) -> None:
+    assert Attempt(verb_of_get(path), path, "https://api.test", "kubeconfig k").what == what
+
+
+def test_a_missing_right_names_subresource_and_group() -> None:
+    tokens = Attempt("create", SERVICE_ACCOUNTS.path("d", "a", "token"), "https://api.test", "kubeconfig k")
+    attachment = Attempt("get", ATTACHMENTS.path(name="a"), "https://api.test", "kubeconfig k")
+
+    assert 'grant "create" on "serviceaccounts/token" of the API group ""' in str(tokens.refused(Refusal(403, "no")))
+    assert 'on "volumeattachments" of the API group "storage.k8s.io"' in str(attachment.refused(Refusal(403, "no")))
+
+
+def test_a_code_that_http_does_not_know_is_said_all_the_same() -> None:
+    assert "at https://api.test: 599" in str(Attempt("get", "/x", "https://api.test", "k").refused(Refusal(599, "")))
+
+
+def wrapped(inner: BaseException) -> BaseException:
+    """Wrap an error as transports do."""
+    try:
+        try:
+            raise inner
+        except BaseException as error:
+            raise RuntimeError("<urllib3.connection.HTTPSConnection object at 0x7f>") from error
+    except RuntimeError as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), "Connection refused"),
+        (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
+        (TimeoutError("timed out"), "time ran out"),
+        (ConnectionResetError("Remote end closed\n connection"), "Remote end closed connection"),
+        (KeyError(), "KeyError"),
+    ],
+)
+def test_the_systems_words_are_given(error: BaseException, words: str) -> None:
+    assert words_of(wrapped(error)) == words
