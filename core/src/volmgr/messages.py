@@ -100,6 +100,8 @@ class HoldersAsked:
 
     pod_uid: str
     answer: str
+    over: Callable[[], None] = lambda: None
+    """To be called when it is heard: what runs beside a slow package has its room no longer."""
 
 
 @dataclass(frozen=True, slots=True)

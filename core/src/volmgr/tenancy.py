@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from volmgr.desired import READING
+from volmgr.giving_way import GivingWay
 from volmgr.label_conflicts import LabelConflicts
 from volmgr.messages import HoldersAsked, HoldGone, HoldTaken
 from volmgr.model.meta import ObjectRef
@@ -325,10 +326,12 @@ class Tenancy:
         plugins = self._world.plugins
         if entry.released or not plugins.know_holders or not self._world.actual.of_pod(uid):
             return False
-        self._desk.outside.submit(lambda: HoldersAsked(uid, plugins.holders(uid)))
+        way = GivingWay(self._desk)  # a runtime may hang
+        self._desk.outside.submit(lambda: HoldersAsked(uid, plugins.holders(uid), way.over))
         return True
 
     def hear_holders(self, message: HoldersAsked) -> None:
+        message.over()
         uid = message.pod_uid
         outrun = uid in self._outrun
         self._outrun.discard(uid)

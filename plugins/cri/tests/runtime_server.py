@@ -33,6 +33,9 @@ class RuntimeServer(grpc.GenericRpcHandler):
         """Released by each end of one."""
         self.asked = 0
         """How often containers were listed."""
+        self.goes_on = threading.Event()
+        """Cleared: it hangs when it is asked for containers."""
+        self.goes_on.set()
         self._behind = behind
         self._has_events = events
         self._subscriptions: list[queue.Queue[cri.ContainerEventResponse | None]] = []
@@ -90,6 +93,7 @@ class RuntimeServer(grpc.GenericRpcHandler):
 
     def _list_containers(self, request: bytes, _context: grpc.ServicerContext) -> bytes:
         self.asked += 1
+        self.goes_on.wait()
         asked = cri.ListContainersRequest.FromString(request)
         if self._behind is not None:
             return self._behind.ask("ListContainers", asked, cri.ListContainersResponse).SerializeToString()

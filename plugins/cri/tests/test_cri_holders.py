@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
@@ -32,9 +33,9 @@ class Asking:
     rechecks: queue.Queue[str] = field(default_factory=queue.Queue[str])
 
     @classmethod
-    def of(cls, endpoint: str, lifetime: float = PATIENCE) -> Asking:
+    def of(cls, endpoint: str, lifetime: float = PATIENCE, timeout: float = PATIENCE) -> Asking:
         rechecks: queue.Queue[str] = queue.Queue()
-        settings = CriSettings(runtime_endpoint=endpoint, request_timeout=PATIENCE, events_lifetime=lifetime)
+        settings = CriSettings(runtime_endpoint=endpoint, request_timeout=timeout, events_lifetime=lifetime)
         return cls(Holders(rechecks.put, settings), rechecks)
 
     def ask(self, uid: str = "u1") -> str | None:
@@ -169,6 +170,22 @@ def test_a_runtime_that_ends_ends_the_subscription_and_the_next_answer_begins_an
     assert server.subscribed.acquire(timeout=PATIENCE)
     server.send(uid="u1")
     assert asking.rechecked() == "u1"
+
+
+def test_a_runtime_that_hangs_is_asked_once_for_all_pods_until_a_while_has_passed(server: RuntimeServer) -> None:
+    run(server)
+    asking = Asking.of(server.endpoint, timeout=1.0)
+    server.goes_on.clear()
+    with ThreadPoolExecutor(3) as threads:
+        said = list(threads.map(asking.ask, ("u1", "u2", "u3")))
+    assert ["deadline exceeded" in str(each) for each in said] == [True, True, True]
+    assert (len(set(said)), server.asked) == (1, 1)
+
+    server.goes_on.set()
+    end = time.monotonic() + PATIENCE
+    while (answer := asking.ask()) != "testd says that web runs":
+        assert time.monotonic() < end, answer
+    asking.holders.stop()
 
 
 def test_who_was_stopped_listens_no_more_but_answers(server: RuntimeServer, asking: Asking) -> None:

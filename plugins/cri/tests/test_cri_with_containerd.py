@@ -16,6 +16,7 @@ from plugins.cri.tests.runtime_server import RuntimeServer
 
 from tests.live_node import PATIENCE, LiveNode
 from tests.side_venv import SideVenv
+from volmgr.config import Config
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -131,6 +132,26 @@ def test_a_runtime_that_is_killed_takes_no_volume_with_it(
         until(node, "tough", "containerd says that main runs")
         containerd.client.stop(container)
         node.tell("wait", "tough", "--for", "unmounted")
+
+
+def test_a_runtime_that_hangs_keeps_no_other_pod_waiting(
+    venv: SideVenv, containerd: Containerd, tmp_path: Path
+) -> None:
+    with node_with(venv, tmp_path, containerd.endpoint, SOON) as node:
+        leaving = [f"leaving-{number}" for number in range(2 * Config().workers)]
+        for name in leaving:
+            node.put(name, {"emptyDir": {"medium": "Memory"}})
+            node.tell("wait", name)
+        containerd.process.send_signal(signal.SIGSTOP)
+        for name in leaving:
+            node.remove(name)
+        node.put("new", {"emptyDir": {"medium": "Memory"}})
+        node.tell("wait", "new")
+
+        assert len(node.mount_ids()) == len(leaving) + 1
+        containerd.process.send_signal(signal.SIGCONT)
+        for name in leaving:
+            node.tell("wait", name, "--for", "unmounted")
 
 
 def test_a_daemon_that_is_killed_asks_again(venv: SideVenv, containerd: Containerd, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -42,6 +43,11 @@ class Holders:
         self._heard: set[str] = set()
         """Pods that are asked about or kept: an end of one of their containers is passed on."""
         self._listening: _Listening | None = None
+        self._turn = threading.Lock()
+        """Held while the runtime is asked: one that hangs has one question, not one for each Pod."""
+        self._silence = ""
+        self._silent_until = 0.0
+        """Until when, by the monotonic clock, a runtime that hung is not asked again."""
         self._stopped = False
 
     def start(self) -> None:
@@ -59,19 +65,28 @@ class Holders:
     @hookimpl
     def volmgr_holds(self, pod_uid: str) -> str | None:
         """Say which containers still use the Pod's volumes, or that nobody can say."""
-        from volmgr_cri.runtime import RuntimeSilent, why_silent  # 30 MB, for those who have a Pod torn down
-
         with self._lock:
             self._heard.add(pod_uid)
+        with self._turn:
+            return self._answer(pod_uid)
+
+    def _answer(self, pod_uid: str) -> str | None:
+        from volmgr_cri.runtime import RuntimeSilent, has_expired, why_silent  # 22 MB, for who has a Pod torn down
+
+        if time.monotonic() < self._silent_until:
+            return self._silence
         try:
             answer = self._ask(pod_uid)
             if answer and self._listen(pod_uid):
                 answer = self._ask(pod_uid)  # what ended before was heard by nobody
         except RuntimeSilent as error:
-            return (
+            self._silence = (
                 f"unknown: asking {self._settings.runtime_endpoint} for the Pod's containers: {why_silent(error)};"
                 f" start the runtime, name its socket in plugins.{NAME}.runtime_endpoint, or uninstall {NAME}"
             )
+            if has_expired(error):
+                self._silent_until = time.monotonic() + self._settings.request_timeout
+            return self._silence
         if answer is None:
             self._let_go(pod_uid)
         return answer

@@ -47,7 +47,7 @@ def why_silent(error: grpc.RpcError) -> str:
 
 
 def has_expired(error: grpc.RpcError) -> bool:
-    """Say whether a subscription ended since its lifetime is over."""
+    """Say whether a request ended since its time is over."""
     call: object = error
     return isinstance(call, grpc.Call) and call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
