@@ -41,9 +41,7 @@ class Cluster:
         self._identities = 0
 
     def __enter__(self) -> Self:
-        assert (BINARIES / "kube-apiserver").exists(), (
-            f"no servers in {BINARIES}: `make e2e-kube` builds them"
-        )
+        assert (BINARIES / "kube-apiserver").exists(), f"no servers in {BINARIES}: `make e2e-kube` builds them"
         self._state = StateDirectory()
         self._ports = [Port() for _ in range(4)]
         self._servers: list[Server] = []
