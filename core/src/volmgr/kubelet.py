@@ -37,7 +37,7 @@ class _Program:
 
 _PROGRAMS = {
     "kubelet": _Program(stop="systemctl stop kubelet"),
-    "kubelite": _Program(stop="microk8s stop", root="/var/snap/microk8s/common/var/lib/kubelet"),
+    "kubelite": _Program(stop="snap stop microk8s.daemon-kubelite", root="/var/snap/microk8s/common/var/lib/kubelet"),
     "k3s": _Program(stop="systemctl stop k3s k3s-agent", marks=frozenset({"server", "agent"})),
     "rke2": _Program(stop="systemctl stop rke2-server rke2-agent", marks=frozenset({"server", "agent"})),
     "k0s": _Program(

@@ -85,7 +85,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     [
         ("kubelet", ("--v=2", "--root-dir={}", "--config=/x"), "kubelet", "systemctl stop kubelet"),
         ("kubelet", ("--root-dir", "{}"), "kubelet", "systemctl stop kubelet"),
-        ("kubelite", ("--root-dir={}",), "kubelite", "microk8s stop"),
+        ("kubelite", ("--root-dir={}",), "kubelite", "snap stop microk8s.daemon-kubelite"),
         ("k3s", ("agent", "--kubelet-arg=root-dir={}"), "k3s agent", "systemctl stop k3s k3s-agent"),
         ("k3s", ("server", "--kubelet-arg", "root-dir={}"), "k3s server", "systemctl stop k3s k3s-agent"),
         ("rke2", ("server", "--kubelet-arg=root-dir={}"), "rke2 server", "systemctl stop rke2-server rke2-agent"),
