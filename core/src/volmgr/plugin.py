@@ -29,7 +29,18 @@ from volmgr.errors import (
 from volmgr.host.capacity import capacity
 from volmgr.host.empty_dirs import PodDirectory, check_medium
 from volmgr.host.filesystems import DEFAULT_TYPE, DeviceMount
-from volmgr.host.interface import CommandResult, FileInfo, FileSystem, Host, Identity, MountEntry, Unpacked, Unpacking
+from volmgr.host.interface import (
+    Certificate,
+    CertificateWish,
+    CommandResult,
+    FileInfo,
+    FileSystem,
+    Host,
+    Identity,
+    MountEntry,
+    Unpacked,
+    Unpacking,
+)
 from volmgr.host.mount_points import device_behind, remove_mount_point, unmounted_if_it_fails
 from volmgr.model.downward import DownwardFile, allocatable, check_downward, downward_files
 from volmgr.model.file_paths import clean_path, clean_paths
@@ -113,6 +124,8 @@ __all__ = [
     "BlockMappable",
     "BusyError",
     "CSIDriver",
+    "Certificate",
+    "CertificateWish",
     "ClusterTrustBundle",
     "CommandError",
     "CommandResult",

@@ -27,6 +27,7 @@ from volmgr.testing.node import pod as manifest
 from volmgr_projected.plugin import Projected
 from volmgr_projected.sources import (
     BundleProjection,
+    CertificateProjection,
     DownwardProjection,
     ObjectProjection,
     ProjectedSource,
@@ -47,6 +48,12 @@ def certificate(content: bytes) -> str:
 
 
 A, B, C = (certificate(name * 40) for name in (b"a", b"b", b"c"))
+
+
+def certificate_of(**fields: object) -> Source:
+    """Give a source that says all that it must, but for what is said otherwise."""
+    given = {"signer_name": "example.com/mesh", "key_type": "ED25519", "key_path": "key.pem", **fields}
+    return Source(pod_certificate=CertificateProjection(**given))  # type: ignore[arg-type]
 
 
 def bundle(name: str, *texts: str, signer: str = "", labels: Mapping[str, str] | None = None) -> ClusterTrustBundle:
@@ -160,7 +167,12 @@ def test_what_is_optional_may_be_absent_object_and_key() -> None:
         (Source(secret=ObjectProjection(name="a"), config_map=ObjectProjection(name="b")), r"names 2 of secret"),
         (Source(secret=ObjectProjection()), r"secret\.name is missing"),
         (Source(config_map=ObjectProjection()), r"configMap\.name is missing"),
-        (Source(pod_certificate={"signerName": "x"}), r"podCertificate needs an API server .* kube mode"),
+        (certificate_of(signer_name=""), r"podCertificate\.signerName is empty"),
+        (certificate_of(key_type="DSA"), r"podCertificate\.keyType is 'DSA'; write one of ED25519, ECDSAP256"),
+        (certificate_of(max_expiration_seconds=3599), r"podCertificate\.maxExpirationSeconds is 3599; write a number"),
+        (certificate_of(key_path=""), r"podCertificate names no file"),
+        (certificate_of(certificate_chain_path="key.pem"), r"two files of one volume have the path 'key\.pem'"),
+        (certificate_of(key_path="../key"), r"invalid path '\.\./key'"),
         (Source(service_account_token=TokenProjection(path="../t")), r"invalid path '\.\./t'"),
         (Source(cluster_trust_bundle=BundleProjection(path="a/../x", name="a")), r"invalid path 'a/\.\./x'"),
         (

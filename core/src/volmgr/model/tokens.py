@@ -67,10 +67,14 @@ class Token:
     value: str = field(repr=False)
     issued_at: float
     expires_at: float
+    again_at: float | None = None
+    """When it is to be replaced, if that was to be done already and failed."""
 
     @property
     def due_at(self) -> float:
         """When it is to be replaced: at 80 % of its life, after a day at the latest."""
+        if self.again_at is not None:
+            return self.again_at
         return self.issued_at + min(REFRESH_SHARE * (self.expires_at - self.issued_at), REFRESH_AGE)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from volmgr.host.interface import Host, Kernel, MountEntry, Tokens
+from volmgr.host.interface import Certificates, Host, Kernel, MountEntry, Tokens
 from volmgr.host.paths import Paths
 from volmgr.testing.disk_tools import disk_tools
 from volmgr.testing.disks import Node
@@ -94,6 +94,11 @@ class FakeHost(Host):
     def with_tokens(self, tokens: Tokens) -> Self:
         """Let somebody else issue tokens on this very host."""
         self.tokens: Tokens = tokens
+        return self
+
+    def with_certificates(self, certificates: Certificates) -> Self:
+        """Let somebody else have certificates signed for this very host."""
+        self.certificates: Certificates = certificates
         return self
 
     def with_settings(self, *settings: object) -> Self:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self, TypeVar
 
-from volmgr.host.interface import Host, Tokens
+from volmgr.host.interface import Certificates, Host, Tokens
 
 T = TypeVar("T")
 
@@ -85,6 +85,7 @@ class FaultHost(Host):
             kernel=inner.kernel,
             clock=inner.clock,
             tokens=inner.tokens,
+            certificates=inner.certificates,
             settings=inner.settings,
             **wrapped,  # type: ignore[arg-type]
         )
@@ -100,6 +101,11 @@ class FaultHost(Host):
     def with_tokens(self, tokens: Tokens) -> Self:
         """Let somebody else issue tokens on this very host, whose calls are counted."""
         self.tokens: Tokens = tokens
+        return self
+
+    def with_certificates(self, certificates: Certificates) -> Self:
+        """Let somebody else have certificates signed for this very host, whose calls are counted."""
+        self.certificates: Certificates = certificates
         return self
 
     @property

@@ -32,8 +32,10 @@ from volmgr.plugin import (
     object_files,
 )
 from volmgr_projected import bundles
+from volmgr_projected.credentials import check_certificate, credentials
 from volmgr_projected.sources import (
     BundleProjection,
+    CertificateProjection,
     DownwardProjection,
     ObjectProjection,
     ProjectedSource,
@@ -44,10 +46,6 @@ from volmgr_projected.sources import (
 _Failure = SpecError | OperationError | TransientError | PluginError
 _PRIVATE_MODE = 0o600
 """The mode of a token that belongs to somebody: one user, or a group (which may read it, then)."""
-_CERTIFICATE_REMEDY = (
-    "podCertificate needs an API server that signs certificates, which exists in kube mode only; here, put the"
-    " certificate into a Secret and project that"
-)
 
 
 def references_of(spec: VolumeSpec[ProjectedSource], pod: Pod) -> Iterator[Reference]:
@@ -63,6 +61,8 @@ def references_of(spec: VolumeSpec[ProjectedSource], pod: Pod) -> Iterator[Refer
                 yield Reference(_account(pod), optional=True)
             case BundleProjection() as given:
                 yield bundles.reference(given)
+            case CertificateProjection():
+                pass
 
 
 def check_sources(spec: VolumeSpec[ProjectedSource], pod: Pod | None) -> None:
@@ -93,6 +93,8 @@ def _check(source: Source, pod: Pod | None, default: int | None) -> None:
         case BundleProjection() as given:
             bundles.reference(given)
             clean_path(given.path)
+        case CertificateProjection() as given:
+            check_certificate(given)
 
 
 def _certain_paths(given: _Part) -> Iterator[str]:
@@ -104,9 +106,11 @@ def _certain_paths(given: _Part) -> Iterator[str]:
             yield from (item.path for item in given.items)
         case TokenProjection() | BundleProjection():
             yield given.path
+        case CertificateProjection():
+            yield from given.paths
 
 
-_Part = ObjectProjection | DownwardProjection | TokenProjection | BundleProjection
+_Part = ObjectProjection | DownwardProjection | TokenProjection | BundleProjection | CertificateProjection
 
 
 def _only(source: Source) -> _Part:
@@ -116,14 +120,13 @@ def _only(source: Source) -> _Part:
         source.downward_api,
         source.service_account_token,
         source.cluster_trust_bundle,
+        source.pod_certificate,
     )
     given = [part for part in parts if part is not None]
-    if source.pod_certificate is not None:
-        raise SpecError(_CERTIFICATE_REMEDY)
     if len(given) != 1:
         raise SpecError(
-            f"names {len(given)} of secret, configMap, downwardAPI, serviceAccountToken and clusterTrustBundle;"
-            " a source is exactly one of them"
+            f"names {len(given)} of secret, configMap, downwardAPI, serviceAccountToken, clusterTrustBundle and"
+            " podCertificate; a source is exactly one of them"
         )
     return given[0]
 
@@ -156,7 +159,7 @@ class Projection:
         failures: list[tuple[int, _Failure]] = []
         for number, source in enumerate(self.request.spec.source.sources):
             try:
-                given = {_clean(path): file for path, file in self._files(source).items()}
+                given = {_clean(path): file for path, file in self._files(source, number).items()}
             except (SpecError, OperationError, TransientError, PluginError) as error:
                 failures.append((number, error))
                 continue
@@ -170,7 +173,7 @@ class Projection:
         if paths:
             self.request.progress(f"sources[{number}] replaces {', '.join(sorted(paths))} of an earlier source")
 
-    def _files(self, source: Source) -> Payload:
+    def _files(self, source: Source, number: int) -> Payload:
         match _only(source):
             case ObjectProjection() as given:
                 return self._of_object(given, source)
@@ -181,6 +184,8 @@ class Projection:
                 return {given.path: self._token(given)}
             case BundleProjection() as given:
                 return {given.path: self._bundle(given)}
+            case CertificateProjection() as given:
+                return credentials(given, number, self.request, self.host, self._held, self._private)
 
     @property
     def _default_mode(self) -> int | None:
@@ -207,19 +212,24 @@ class Projection:
             audience=given.audience,
             expiration_seconds=given.expiration_seconds,
             account=account if isinstance(account, ServiceAccount) else None,
-            held=self._held(given.path),
+            held=self._held(given.path).decode("ascii", "replace"),
         )
+        return self._private(token.value.encode(), token.due_at)
+
+    def _private(self, data: bytes, due_at: float) -> PayloadFile:
+        """Give a file for the Pod's user alone, where there is one user, or for its group."""
+        request = self.request
         owned = request.fs_user is not None or request.fs_group is not None
         mode = _PRIVATE_MODE if owned else mode_of(None, self._default_mode)
         owner = -1 if request.fs_user is None else request.fs_user
-        return PayloadFile(data=token.value.encode(), mode=mode, uid=owner, due_at=token.due_at)
+        return PayloadFile(data=data, mode=mode, uid=owner, due_at=due_at)
 
-    def _held(self, path: str) -> str:
-        """Give the token that the volume has: the issuer says whether it is still good."""
+    def _held(self, path: str) -> bytes:
+        """Give what the volume has there: whoever issued it says whether it is still good."""
         data: bytes | None = None
         with suppress(OperationError):  # whatever is there is replaced, or named by who writes
-            data = self.host.atomic.read(self.request.target, path)
-        return (data or b"").decode("ascii", "replace")
+            data = self.host.atomic.read(self.request.target, path) if path else None
+        return data or b""
 
 
 def _clean(path: str) -> str:

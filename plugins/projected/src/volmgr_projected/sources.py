@@ -45,6 +45,25 @@ class BundleProjection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateProjection:
+    """`podCertificate` of a source: whose certificate, for which kind of key (seconds), and where both are written."""
+
+    signer_name: str
+    key_type: str
+    max_expiration_seconds: int | None = None
+    credential_bundle_path: str = ""
+    key_path: str = ""
+    certificate_chain_path: str = ""
+    user_annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where there will be a file."""
+        named = (self.credential_bundle_path, self.key_path, self.certificate_chain_path)
+        return tuple(path for path in named if path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """One entry of `sources`: exactly one of them."""
 
@@ -53,7 +72,7 @@ class Source:
     downward_api: DownwardProjection | None = field(default=None, metadata={"name": "downwardAPI"})
     service_account_token: TokenProjection | None = None
     cluster_trust_bundle: BundleProjection | None = None
-    pod_certificate: Mapping[str, object] | None = None
+    pod_certificate: CertificateProjection | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

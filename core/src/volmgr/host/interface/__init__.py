@@ -17,6 +17,7 @@ from volmgr.host.empty_dirs import EmptyDirs
 from volmgr.host.filesystems import FileSystems
 from volmgr.host.interface.archives import Archives, Unpacked, Unpacking
 from volmgr.host.interface.block import BlockDevices
+from volmgr.host.interface.certificates import Certificate, Certificates, CertificateWish, NoCertificates
 from volmgr.host.interface.commands import HELPER_DEADLINE, CommandResult, Commands
 from volmgr.host.interface.files import FileInfo, Files, Identity
 from volmgr.host.interface.mounts import FileSystem, MountEntry, Mounts
@@ -29,6 +30,9 @@ __all__ = [
     "HELPER_DEADLINE",
     "Archives",
     "BlockDevices",
+    "Certificate",
+    "CertificateWish",
+    "Certificates",
     "CommandResult",
     "Commands",
     "FileInfo",
@@ -39,6 +43,7 @@ __all__ = [
     "Kernel",
     "MountEntry",
     "Mounts",
+    "NoCertificates",
     "NoTokens",
     "Ownership",
     "OwnershipProgress",
@@ -80,6 +85,7 @@ class Host:
     kernel: Kernel
     clock: Callable[[], float] = field(repr=False)
     tokens: Tokens = field(default_factory=NoTokens)
+    certificates: Certificates = field(default_factory=NoCertificates)
     settings: Mapping[type, object] = field(default_factory=lambda: MappingProxyType({}))
     """What the configuration says, by the dataclass that it was read into."""
 
@@ -105,6 +111,10 @@ class Host:
     def with_tokens(self, tokens: Tokens) -> Self:
         """Give this host with another issuer of tokens."""
         return replace(self, tokens=tokens)
+
+    def with_certificates(self, certificates: Certificates) -> Self:
+        """Give this host with somebody else who has certificates signed."""
+        return replace(self, certificates=certificates)
 
     def with_settings(self, *settings: object) -> Self:
         """Give this host with other settings."""

@@ -1,0 +1,345 @@
+"""Certificates of Pods that a signer of the cluster signs: PodCertificateRequests, made, awaited and replaced.
+
+Behaviour: kubelet's `pkg/kubelet/podcertificate` of 1.37. A node may watch the requests that name it, all at once: that
+is done while one waits, and not a moment longer.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from volmgr.errors import OperationError, PluginError, SpecError, TransientError, VolmgrError
+from volmgr.host.interface.certificates import Certificate, CertificateWish
+from volmgr.kube.errors import ApiError
+from volmgr.kube.reflector import Reflector, Seen
+from volmgr.kube.resources import CERTIFICATE_REQUESTS, NODES, SERVICE_ACCOUNTS
+from volmgr.report.times import rfc3339
+
+if TYPE_CHECKING:
+    from volmgr.kube.api import Api
+    from volmgr.kube.thread import KubeThread
+    from volmgr.model.kube import KubeSettings
+    from volmgr.model.pod import Pod
+
+ABANDONED = 600.0
+"""Seconds after which a request that was never seen counts as deleted; kubelet's assumeDeletedThreshold."""
+SPREAD = 300.0
+"""Seconds by which certificates are replaced later than their signer says, at random; kubelet's jitter."""
+FAILED_PAUSE = 60.0
+"""Seconds until another request follows one that failed: each stays on the server for a while."""
+
+log = logging.getLogger("volmgr.kube")
+
+_Key = tuple[str, str, int]
+"""UID of the Pod, name of the volume, number of the source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """What is known of one source: `good` is the certificate that it has, `name` the request that waits."""
+
+    good: Certificate | None = None
+    signer: str = ""
+    name: str = ""
+    namespace: str = ""
+    private: bytes = field(default=b"", repr=False)
+    since: float = 0.0
+    seen: bool = False
+    refusal: str = ""
+    is_final: bool = False
+    until: float = 0.0
+    """When another request may follow the refusal."""
+
+    @property
+    def waits_for(self) -> str:
+        return f"{CERTIFICATE_REQUESTS.kind} {self.namespace}/{self.name}"
+
+    def may_ask(self, now: float) -> bool:
+        """Say whether it is time for another request."""
+        if self.name:
+            return not self.seen and now >= self.since + ABANDONED
+        return not self.refusal or (not self.is_final and now >= self.until)
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    reason: str = ""
+    message: str = ""
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    conditions: list[_Condition] = []
+    certificate_chain: str = ""
+    begin_refresh_at: datetime | None = None
+    not_after: datetime | None = None
+
+
+class _Request(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+    name: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: _Metadata
+
+
+class KubeCertificates:
+    """Implements `host.interface.Certificates`; asked on worker threads, told on the thread of Kubernetes mode.
+
+    `appeared` is called on the latter with what a TransientError said to wait for. `wall` is Unix time in seconds.
+    """
+
+    def __init__(
+        self,
+        thread: KubeThread,
+        api: Api,
+        settings: KubeSettings,
+        node_name: str,
+        appeared: Callable[[str], None],
+        *,
+        wall: Callable[[], float] = time.time,
+        spread: Callable[[], float] = random.random,
+    ) -> None:
+        self._thread = thread
+        self._api = api
+        self._settings = settings
+        self._node_name = node_name
+        self._appeared = appeared
+        self._wall = wall
+        self._spread = spread
+        self._lock = threading.Lock()
+        self._states: dict[_Key, _State] = {}
+        self._reflector: Reflector | None = None
+        self._trouble = ""
+
+    def is_watching(self) -> bool:
+        """Say whether requests are watched right now, since one waits."""
+        return self._reflector is not None
+
+    def obtain(self, pod: Pod, volume: str, source: int, wish: CertificateWish, held: bytes = b"") -> Certificate:
+        """Give a certificate that has not ended, or ask for one and raise TransientError until it is signed.
+
+        One that is due is given as long as it is good; it comes with when it is to be asked for again.
+        """
+        key = (pod.uid, volume, source)
+        state = self._state(key, held)
+        now = self._wall()
+        if state.good is not None and now < state.good.due_at:
+            return state.good
+        if state.may_ask(now):
+            try:
+                state = self._ask(key, state, pod, wish, now)
+            except ApiError as error:
+                return self._instead(state, _explained(wish, error), now)
+            if state.good is not None and now < state.good.due_at:
+                return state.good
+        if state.refusal:
+            kind = SpecError if state.is_final else OperationError
+            return self._instead(state, kind(state.refusal), now)
+        problem = f"the certificate waits for signer {state.signer} ({state.waits_for})"
+        text = f"{problem}; whether it was signed is not known: {self._trouble}" if self._trouble else problem
+        return self._instead(state, TransientError(text, waits_for=state.waits_for), now)
+
+    def forget(self, pod_uid: str) -> None:
+        """Drop what a Pod has that is gone; from any thread."""
+        with self._lock:
+            self._states = {key: state for key, state in self._states.items() if key[0] != pod_uid}
+        self._thread.post(self._follow)
+
+    def listed(self, seen: Sequence[Seen]) -> None:
+        """Take the requests of this node."""
+        for each in seen:
+            self.changed(each)
+
+    def changed(self, seen: Seen) -> None:
+        """Take what the signer said of one request."""
+        with self._lock:
+            key, state = self._waiting(seen)
+            if key is None or state is None:
+                return
+            self._states[key] = after = _settled(state, seen, self._wall(), self._spread())
+        if not after.name:
+            self._tell(state)
+
+    def gone(self, seen: Seen) -> None:
+        """Let another request follow one that was deleted: nobody answered it in the time that the server gives."""
+        with self._lock:
+            key, state = self._waiting(seen)
+            if key is None or state is None:
+                return
+            self._states[key] = _State(good=state.good)
+        self._tell(state)
+
+    def troubled(self, error: ApiError | None) -> None:
+        """Remember why it is not known what was signed."""
+        self._trouble = "" if error is None else str(error)
+
+    def _tell(self, state: _State) -> None:
+        self._thread.post(self._follow)  # later: a reflector is not stopped while it tells something
+        self._appeared(state.waits_for)
+
+    def _waiting(self, seen: Seen) -> tuple[_Key, _State] | tuple[None, None]:
+        for key, state in self._states.items():
+            if state.name and (state.namespace, state.name) == (seen.namespace, seen.name):
+                return key, state
+        return None, None
+
+    def _state(self, key: _Key, held: bytes) -> _State:
+        with self._lock:
+            state = self._states.get(key)
+        if state is None and held:
+            with _installed():
+                from volmgr.kube.key_pairs import held_certificate
+            state = _State(good=held_certificate(held))
+        return state or _State()
+
+    def _ask(self, key: _Key, state: _State, pod: Pod, wish: CertificateWish, now: float) -> _State:
+        """Make a request, and give what is known then: a signer may be quicker than the answer."""
+        with _installed():
+            from volmgr.kube.key_pairs import new_key
+        private, proof = new_key(wish.key_type)
+        namespace = pod.metadata.namespace
+        name = f"req-{secrets.token_hex(8)}"
+        body = self._request(pod, wish, name, proof)
+        waiting = _State(
+            good=state.good, signer=wish.signer_name, name=name, namespace=namespace, private=private, since=now
+        )
+        with self._lock:
+            self._states[key] = waiting
+        self._thread.post(self._follow)
+        try:
+            self._api.create(CERTIFICATE_REQUESTS.path(namespace), body)
+        except ApiError:
+            with self._lock:
+                self._states[key] = _State(good=state.good)
+            self._thread.post(self._follow)
+            raise
+        with self._lock:
+            return self._states.get(key, waiting)
+
+    def _request(self, pod: Pod, wish: CertificateWish, name: str, proof: bytes) -> dict[str, object]:
+        account = pod.spec.service_account_name or "default"
+        spec: dict[str, object] = {
+            "signerName": wish.signer_name,
+            "podName": pod.metadata.name,
+            "podUID": pod.uid,
+            "serviceAccountName": account,
+            "serviceAccountUID": self._uid(SERVICE_ACCOUNTS.path(pod.metadata.namespace, account)),
+            "nodeName": self._node_name,
+            "nodeUID": self._uid(NODES.path(name=self._node_name)),
+            "stubPKCS10Request": base64.b64encode(proof).decode(),
+        }
+        if wish.max_expiration_seconds is not None:
+            spec["maxExpirationSeconds"] = wish.max_expiration_seconds
+        if wish.user_annotations:
+            spec["unverifiedUserAnnotations"] = dict(wish.user_annotations)
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.uid}
+        metadata = {"namespace": pod.metadata.namespace, "name": name, "ownerReferences": [owner]}
+        return {
+            "apiVersion": CERTIFICATE_REQUESTS.api_version,
+            "kind": CERTIFICATE_REQUESTS.kind,
+            "metadata": metadata,
+            "spec": spec,
+        }
+
+    def _uid(self, path: str) -> str:
+        return msgspec.json.decode(self._api.get(path), type=_Named).metadata.uid
+
+    def _instead(self, state: _State, error: VolmgrError, now: float) -> Certificate:
+        """Give the certificate that there is, for a while; raise when there is none that is good."""
+        good = state.good
+        if good is None or now >= good.expires_at:
+            raise error
+        if not isinstance(error, TransientError):
+            log.warning("a certificate is due and stays until %s: %s", rfc3339(good.expires_at), error)
+        return replace(good, due_at=min(now + self._settings.await_max, good.expires_at))
+
+    def _follow(self) -> None:
+        """Watch the requests of this node while one waits; on the thread of Kubernetes mode."""
+        with self._lock:
+            waits = any(state.name for state in self._states.values())
+        if waits and self._reflector is None:
+            selector = f"spec.nodeName={self._node_name}"
+            self._reflector = Reflector(
+                self._thread, self._api, CERTIFICATE_REQUESTS, self, self._settings, field_selector=selector
+            )
+            self._reflector.start()
+        elif not waits and self._reflector is not None:
+            self._reflector.stop()
+            self._reflector, self._trouble = None, ""
+
+
+def _settled(state: _State, seen: Seen, now: float, share: float) -> _State:
+    """Give what a waiting source has become by what the server shows of its request."""
+    try:
+        status = msgspec.json.decode(seen.raw, type=_Request).status
+    except msgspec.DecodeError as error:
+        return _failed(state, f"{state.waits_for} cannot be read: {error}", now)
+    for said in status.conditions:
+        match said.type:
+            case "Issued":
+                return _issued(state, status, now, share)
+            case "Denied" | "Failed":
+                return _refused(state, said, now)
+            case _:
+                pass
+    return replace(state, seen=True)
+
+
+def _issued(state: _State, status: _Status, now: float, share: float) -> _State:
+    from volmgr.kube.key_pairs import plain_chain
+
+    try:
+        chain = plain_chain(status.certificate_chain)
+    except ValueError:
+        problem = f"signer {state.signer} gave damaged certificates ({state.waits_for}); look at the signer"
+        return _failed(state, problem, now)
+    end = status.not_after.timestamp() if status.not_after else 0.0
+    begin = status.begin_refresh_at.timestamp() if status.begin_refresh_at else end
+    due = min(begin + share * min(SPREAD, max(0.0, end - begin) / 2), end)
+    return _State(good=Certificate(key=state.private, chain=chain, due_at=due, expires_at=end))
+
+
+def _refused(state: _State, said: _Condition, now: float) -> _State:
+    why = ": ".join(part for part in (said.reason, said.message) if part) or "it does not say why"
+    if said.type == "Failed":
+        return _failed(state, f"signer {state.signer} failed to sign a certificate ({state.waits_for}): {why}", now)
+    problem = f"signer {state.signer} denied a certificate ({state.waits_for}): {why}"
+    remedy = "change podCertificate, or what the signer allows, and create the Pod anew"
+    return replace(_failed(state, f"{problem}; {remedy}", now), is_final=True)
+
+
+def _failed(state: _State, refusal: str, now: float) -> _State:
+    return _State(good=state.good, refusal=refusal, until=now + FAILED_PAUSE)
+
+
+def _explained(wish: CertificateWish, error: ApiError) -> VolmgrError:
+    text = f"a certificate of signer {wish.signer_name}: {error}"
+    if error.is_unreachable:
+        return TransientError(text, waits_for="the API server")
+    return OperationError(text)
+
+
+@contextmanager
+def _installed() -> Generator[None]:
+    """Turn a missing library into what is to be installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise PluginError(f"podCertificate needs {error.name}: pip install 'volmgr[tokens]'") from None

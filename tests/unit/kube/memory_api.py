@@ -1,0 +1,129 @@
+"""An API server in memory: objects by path, as much of it as what a node writes needs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from volmgr.kube.api import PatchKind
+from volmgr.kube.errors import ApiError
+from volmgr.kube.watch import WatchTarget
+
+Document = dict[str, Any]
+
+
+class MemoryApi:
+    """Keeps objects; `posted` answers what is posted to a path that ends so; while `down`, nobody answers."""
+
+    address = "https://192.0.2.1:6443"
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Document] = {}
+        self.posted: dict[str, Callable[[Document], Document]] = {}
+        self.down = False
+        self.refusal: ApiError | None = None
+        """Given to each request instead of an answer."""
+        self.refusals: list[ApiError] = []
+        """Given to the next requests that write, one each."""
+        self.requests: list[tuple[str, str, Any]] = []
+        self._lock = threading.RLock()
+        self._version = 0
+
+    def put(self, path: str, document: Mapping[str, Any]) -> Document:
+        """Let there be an object, whatever was there."""
+        with self._lock:
+            self._version += 1
+            kept = json.loads(json.dumps(document))
+            kept.setdefault("metadata", {})["resourceVersion"] = str(self._version)
+            self.objects[path] = kept
+            return dict(kept)
+
+    def asked(self, method: str) -> list[tuple[str, Any]]:
+        """Give the paths and bodies of the requests of a method."""
+        with self._lock:
+            return [(path, body) for verb, path, body in self.requests if verb == method]
+
+    def get(self, path: str, query: Mapping[str, str] = {}) -> bytes:
+        with self._lock:
+            self._note("GET", path, dict(query))
+            return json.dumps(self._found(path)).encode()
+
+    def create(self, path: str, body: Mapping[str, object]) -> bytes:
+        with self._lock:
+            self._note("POST", path, body)
+            for end, answer in self.posted.items():
+                if path.endswith(end):
+                    return json.dumps(answer(json.loads(json.dumps(body)))).encode()
+            metadata = body["metadata"]
+            assert isinstance(metadata, dict)
+            target = f"{path}/{metadata['name']}"
+            if target in self.objects:
+                raise ApiError(f"{target} exists", status=409, reason="AlreadyExists")
+            return json.dumps(self.put(target, body)).encode()
+
+    def update(self, path: str, body: Mapping[str, object]) -> bytes:
+        with self._lock:
+            self._note("PUT", path, body)
+            self._check_version(self._found(path), json.loads(json.dumps(body)))
+            return json.dumps(self.put(path, body)).encode()
+
+    def patch(self, path: str, body: object, *, kind: PatchKind = PatchKind.STRATEGIC) -> bytes:
+        with self._lock:
+            self._note("PATCH", path, body)
+            target = path.removesuffix("/status")
+            wanted = json.loads(json.dumps(body))
+            found = self._found(target)
+            self._check_version(found, wanted)
+            merged = cast("Document", _merged(found, wanted, by_type=kind is PatchKind.STRATEGIC))
+            return json.dumps(self.put(target, merged)).encode()
+
+    def delete(self, path: str) -> None:
+        with self._lock:
+            self._note("DELETE", path, None)
+            self._found(path)
+            del self.objects[path]
+
+    def watch_target(self) -> WatchTarget | None:
+        return None
+
+    def _note(self, method: str, path: str, body: object) -> None:
+        self.requests.append((method, path, body))
+        if self.down:
+            raise ApiError(f"cannot reach {self.address}: no answer (connection refused)")
+        if self.refusal is not None:
+            raise self.refusal
+        if self.refusals and method != "GET":
+            raise self.refusals.pop(0)
+
+    def _found(self, path: str) -> Document:
+        if path not in self.objects:
+            raise ApiError(f"{path} not found", status=404, reason="NotFound")
+        return self.objects[path]
+
+    def _check_version(self, found: Document, body: Document) -> None:
+        said = body.get("metadata", {}).get("resourceVersion", "")
+        if said and said != found["metadata"]["resourceVersion"]:
+            raise ApiError("the object has been modified", status=409, reason="Conflict")
+        uid = body.get("metadata", {}).get("uid", "")
+        if uid and uid != found["metadata"].get("uid", uid):
+            raise ApiError("the UID in the precondition does not match", status=409, reason="Conflict")
+
+
+def _merged(old: object, new: object, *, by_type: bool) -> object:
+    """Merge as RFC 7396 does; lists of conditions by their type, as a strategic merge does."""
+    if by_type and isinstance(old, list):
+        kept = {item["type"]: item for item in cast("list[Document]", old)}
+        for item in cast("list[Document]", new):
+            kept[item["type"]] = {**kept.get(item["type"], {}), **item}
+        return list(kept.values())
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    merged = dict(cast("Document", old))
+    for key, value in cast("Document", new).items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged(merged.get(key), value, by_type=by_type)
+    return merged
