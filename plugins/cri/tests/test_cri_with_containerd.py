@@ -143,13 +143,16 @@ def test_a_runtime_that_hangs_keeps_no_other_pod_waiting(
             node.put(name, {"emptyDir": {"medium": "Memory"}})
             node.tell("wait", name)
         containerd.process.send_signal(signal.SIGSTOP)
-        for name in leaving:
-            node.remove(name)
-        node.put("new", {"emptyDir": {"medium": "Memory"}})
-        node.tell("wait", "new")
-
-        assert len(node.mount_ids()) == len(leaving) + 1
-        containerd.process.send_signal(signal.SIGCONT)
+        try:
+            for name in leaving:
+                node.remove(name)
+            for name in leaving:
+                until(node, name, ": leaving")
+            node.put("new", {"emptyDir": {"medium": "Memory"}})
+            node.tell("wait", "new")
+            assert len(node.mount_ids()) == len(leaving) + 1
+        finally:
+            containerd.process.send_signal(signal.SIGCONT)
         for name in leaving:
             node.tell("wait", name, "--for", "unmounted")
 
