@@ -84,6 +84,7 @@ def test_a_claim_is_bound_attached_kept_while_in_use_and_detached_by_the_real_co
     own = ATTACHMENTS.path(name=attachment["metadata"]["name"])
     assert attachment["status"]["attached"]
     assert driver.attached_to(handle) == MACHINE
+    kube_node.until_graphed(own)
     assert kube_node.client.get(own)["status"] == attachment["status"]
 
     kube_node.client.patch(f"{node}/status", {"status": {"volumesInUse": [unique]}})

@@ -124,10 +124,11 @@ def test_a_node_watches_trust_bundles_and_asks_for_certificates_of_its_own_pods(
         cluster.admin.delete(TRUST_BUNDLES.path(name=namespace))
     volume = {"name": "v", "projected": {"sources": [{"podCertificate": CERTIFICATE}]}}
     mine, theirs = own.run_pod(namespace, "mine", volume), other.run_pod(namespace, "theirs", volume)
+    own.until_graphed(SERVICE_ACCOUNTS.path(namespace, "default"))
     request = certificate_request(cluster, own, mine)
     asked = own.client.create(request)
     assert asked["spec"]["podUID"] == mine["metadata"]["uid"]
-    assert own.client.get(CERTIFICATE_REQUESTS.path(namespace, asked["metadata"]["name"]))["status"] == {}
+    own.until_graphed(CERTIFICATE_REQUESTS.path(namespace, asked["metadata"]["name"]))
     with pytest.raises(Refused, match="403 Forbidden"):
         own.client.create(certificate_request(cluster, other, theirs))
 
