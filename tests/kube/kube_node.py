@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from tests.kube.client import Client
 from tests.kube.cluster import Cluster
-from tests.kube.servers import eventually
+from tests.kube.servers import PATIENCE, eventually
 from tests.live_node import LiveNode
+from volmgr.cli.client import Client as DaemonClient
+from volmgr.cli.client import quote
 from volmgr.testing.node import pod
 
 
@@ -59,10 +63,35 @@ class KubeNode(LiveNode):
     def __init__(self, identity: NodeIdentity, top: Path, *options: str) -> None:
         """Start it with this environment's Python."""
         mode = ("--kubeconfig", str(identity.kubeconfig), "--node-name", identity.name)
+        self.identity = identity
         super().__init__(Path(sys.executable), top, *mode, *options)
 
     def sources(self) -> tuple[str, ...]:
         return ()
+
+    def wait(self, key: str, condition: str = "mounted") -> None:
+        """Return when the volumes of a Pod (`namespace/name`) are mounted, or gone (`unmounted`)."""
+        with self._client() as client:
+            client.wait(key, condition, PATIENCE)
+
+    def why(self, key: str) -> str:
+        """Give what `volmgr why` says of a Pod."""
+        with self._client() as client:
+            pods = json.loads(client.get(f"/v1/pods/{quote(key)}/why"))["pods"]
+        return "\n".join(pod["text"] for pod in pods)
+
+    def until_why(self, key: str, *words: str) -> str:
+        """Return what `volmgr why` says of a Pod when it says all this."""
+        eventually(f"why {key}: {words}", lambda: all(each in self.why(key) for each in words))
+        return self.why(key)
+
+    def status(self) -> dict[str, Any]:
+        """Give what `volmgr status -o json` says."""
+        with self._client() as client:
+            return dict(json.loads(client.get("/v1/pods")))
+
+    def _client(self) -> AbstractContextManager[DaemonClient]:
+        return closing(DaemonClient(str(self.socket)))
 
     def volume_of(self, document: Mapping[str, Any], plugin: str, volume: str = "v") -> Path:
         """Give the directory of a volume of a Pod that the server knows."""
