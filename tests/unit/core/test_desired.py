@@ -52,6 +52,26 @@ def test_what_is_reported_in_use_is_exactly_the_last_report() -> None:
     assert {volume.name for volume in world if volume.reported_in_use} == {"b", "c"}, "another Pod keeps it"
 
 
+def test_a_volume_that_is_wanted_later_is_reported_as_the_last_list_says() -> None:
+    world = DesiredStateOfWorld()
+    assert world.report_in_use(["a", "b"]) == ()
+    world.add(replace(want(), name="a"), wish())
+    assert [volume.reported_in_use for volume in world] == [True]
+    assert world.report_in_use(["a"], current=False) == ()
+    world.add(replace(want(), name="b"), wish())
+    assert [(volume.name, volume.reported_in_use) for volume in world] == [("a", True), ("b", False)]
+
+
+def test_an_outdated_list_takes_reports_back_and_makes_none() -> None:
+    world = DesiredStateOfWorld()
+    for name in ("a", "b"):
+        world.add(replace(want(), name=name), wish())
+    world.report_in_use(["a"])
+    assert world.report_in_use(["b"], current=False) == ("a",)
+    assert not any(volume.reported_in_use for volume in world)
+    assert world.report_in_use(["b"]) == ("b",)
+
+
 def test_removing_what_is_not_there_is_nothing() -> None:
     world = DesiredStateOfWorld()
     world.remove(NAME, "u1")

@@ -209,6 +209,50 @@ def test_where_a_controller_attaches_a_volume_is_verified_once_reported_and_atta
     assert [each.what for each in blocked(desired, None, readiness)] == ([waits] if waits else [])
 
 
+@pytest.mark.parametrize(
+    ("attached", "status_read", "expected", "waits"),
+    [
+        ({NAME: "/dev/sda"}, True, ["mount u1"], ""),
+        ({}, True, [], f"volume {NAME} is no longer in node's status"),
+        ({}, False, ["mount u1"], ""),
+    ],
+)
+def test_of_an_attached_volume_only_what_is_not_mounted_heeds_a_status_that_lacks_it(
+    attached: dict[str, str], status_read: bool, expected: list[str], waits: str
+) -> None:
+    readiness = Readiness(controller_attach=True, attached=attached, status_read=status_read)
+    assert due(want(), has(), readiness) == expected
+    assert [each.what for each in blocked(want(), has(), readiness)] == ([waits] if waits else [])
+    assert due(want(), has(mounted("u1")), readiness) == []
+    assert blocked(want(), has(mounted("u1")), readiness) == ()
+
+
+@pytest.mark.parametrize(("attached", "expected"), [({}, []), ({NAME: "/dev/sda"}, ["verify_attached"])])
+def test_a_device_that_may_have_vanished_is_verified_only_when_the_status_has_it(
+    attached: dict[str, str], expected: list[str]
+) -> None:
+    readiness = Readiness(controller_attach=True, attached=attached)
+    doubtful = has(mounted("u1"), attached=UNCERTAIN, device=UNCERTAIN)
+    assert due(want(in_use=True), doubtful, readiness) == expected
+
+
+def test_who_waits_for_a_controller_is_told_what_keeps_that_one_from_attaching() -> None:
+    readiness = Readiness(controller_attach=True, attach_note="there is no Node n1")
+    (waiting,) = blocked(want(in_use=True), None, readiness)
+    assert waiting.what == f"volume {NAME} is not yet in node's status: there is no Node n1"
+
+
+def test_what_is_missing_is_said_with_the_reason_of_each() -> None:
+    missing = (
+        Missing(ObjectRef("Secret", "default", "a"), "no answer"),
+        Missing(ObjectRef("Secret", "default", "b")),
+        Missing(ObjectRef("Secret", "default", "c")),
+    )
+    (waiting,) = blocked(want(replace(wish("u1"), missing=missing)), None, READY)
+    declared = "Secret default/b, Secret default/c: add them to the manifests"
+    assert waiting.what == f"waits for Secret default/a: no answer; {declared}"
+
+
 def test_where_a_controller_attaches_the_node_never_detaches() -> None:
     readiness = Readiness(unmount=True, controller_attach=True)
     assert due(None, has(), readiness) == ["unmount_device"]
