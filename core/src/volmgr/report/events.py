@@ -46,6 +46,11 @@ class EventLog:
         self._last: dict[tuple[str, str, str, str], Event] = {}
         self._changed = threading.Condition()
         self._closed = False
+        self._listeners: list[Callable[[Event], None]] = []
+
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Tell of each event, on the thread that records it: a listener may look, and must not wait."""
+        self._listeners.append(listener)
 
     def record(
         self,
@@ -79,6 +84,8 @@ class EventLog:
             self._last[key] = event
             self._events.append(event)
             self._changed.notify_all()
+        for listener in self._listeners:
+            listener(event)
         return event
 
     def after(self, number: int) -> tuple[Event, ...]:
