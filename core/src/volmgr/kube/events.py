@@ -118,11 +118,14 @@ class EventSink:
             series.last = at
             if telling not in self._waiting and self._may_tell(telling.regarding):
                 self._waiting[telling] = self._thread.now()
-        while len(self._waiting) > QUEUE:
-            self._waiting.popitem(last=False)
+        self._drop_oldest()
         while len(self._series) > REMEMBERED:
             self._series.popitem(last=False)
         self._tell_next()
+
+    def _drop_oldest(self) -> None:
+        while len(self._waiting) > QUEUE:
+            self._waiting.popitem(last=False)
 
     def _may_tell(self, regarding: Regarding) -> bool:
         """Take one of an object's budget, as client-go's spam filter does."""
@@ -172,6 +175,7 @@ class EventSink:
             elif error.is_unreachable or error.status >= 500 or error.status == 429:  # noqa: PLR2004 - HTTP's
                 self._waiting[telling] = since
                 self._waiting.move_to_end(telling, last=False)
+                self._drop_oldest()
                 self._wait(error)
                 return
             elif str(error) != self._refused:
