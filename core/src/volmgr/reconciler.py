@@ -111,7 +111,7 @@ class Reconciler:
                 del desk.dirty[name]
                 self._runner.look_at(name)
             self.preparations.retry()
-        self._tenancy.tell_referred()
+        self._tenancy.references.tell()
         self._node_status.tell_in_use()
         touched, desk.touched = desk.touched, {}
         for uid in touched:
@@ -207,7 +207,7 @@ class Reconciler:
             self._desk.dirty[volume.name] = None
         if self.world.readiness.unmount and not before.unmount:
             self._departures.look_for_orphans()
-            self._tenancy.retain_soon()  # what an earlier daemon kept may be in nobody's use any more
+            self._tenancy.references.retain_soon()  # what an earlier daemon kept may be in nobody's use any more
             if not self._looks:
                 self._look_later(tuple(volume.name for volume in self.world.actual if _is_unseen(volume)))
         self.waiters.notify_all()

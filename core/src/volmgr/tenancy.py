@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from volmgr.desired import READING
 from volmgr.giving_way import GivingWay
 from volmgr.label_conflicts import LabelConflicts
 from volmgr.messages import HoldersAsked, HoldGone, HoldTaken
@@ -13,6 +12,7 @@ from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object, ref_of
 from volmgr.model.volume import Attachable
 from volmgr.populator import Lookup, Stance, every, resolve, stance
+from volmgr.references import References
 from volmgr.report.events import Severity
 from volmgr.report.world import Hold, ObjectEntry, Orphan, PodEntry
 from volmgr.sources.changes import (
@@ -40,12 +40,7 @@ class Tenancy:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._world = desk.world
-        self._users: dict[ObjectRef, set[str]] = {}
-        self._followed: set[ObjectRef] = set()
-        """Objects of which the API server's source was told that Pods refer to them."""
-        self._referred: set[ObjectRef] = set()
-        """Objects that got their first user, or lost the last one, since the source was told."""
-        self._retain_timer: Timer | None = None
+        self.references = References(desk)
         self._label_conflicts = LabelConflicts(desk.world)
         self._added: set[str] = set()
         """Pods that were last looked at as such whose volumes are wanted, by UID."""
@@ -118,7 +113,7 @@ class Tenancy:
         (self._added.add if standing is Stance.ADD else self._added.discard)(uid)
         if standing is Stance.REMOVE:
             self._desk.living.pop(uid, None)
-            self._refer(uid, set())
+            self.references.put(uid, set())
             entry.errors, entry.awaited = {}, {}
             entry.label_troubles = ()
             self._label_conflicts.forget(uid)
@@ -145,7 +140,7 @@ class Tenancy:
             entry.errors = dict(list(resolution.errors.items())[-self._desk.config.pod_error_limit :])
         entry.awaited = resolution.awaited
         entry.processed = not (resolution.errors or resolution.awaited) or entry.processed
-        self._refer(uid, resolution.references)
+        self.references.put(uid, resolution.references)
         resolved = {name for _, mount in resolution.wanted for name in mount.outer_names}
         wanted = {volume.name for volume, _ in resolution.wanted}
         for volume in self._world.desired.of_pod(uid):  # an unresolved one stays as it was
@@ -192,66 +187,9 @@ class Tenancy:
             node=node,
             labelling=labelling,
             all_of=all_of,
-            awaited=self._awaited,
+            awaited=self.references.awaited,
             absence=self._world.absence,
         )
-
-    def _awaited(self, ref: ObjectRef) -> str:
-        """Say why it is not known whether there is an object, be it that nobody has referred to it before."""
-        if ref in self._users or ref in self._followed:
-            return self._world.awaited(ref)
-        return READING if ref.kind in self._world.fetched_kinds and not self._is_known(ref) else ""
-
-    def _is_known(self, ref: ObjectRef) -> bool:
-        """Say whether an object is there, or of all of a kind at least one (from records: then they are all there)."""
-        objects = self._world.objects
-        return ref in objects or (not ref.name and any(every(other) == ref for other in objects))
-
-    def _refer(self, uid: str, references: set[ObjectRef]) -> None:
-        """Keep the index from objects to the Pods that use them."""
-        old = self._desk.references.get(uid, set())
-        if references == old:
-            return
-        for ref in old - references:
-            users = self._users[ref]
-            users.discard(uid)
-            if not users:
-                del self._users[ref]
-                self._referred.add(ref)
-        for ref in references - old:
-            if ref not in self._users:
-                self._referred.add(ref)
-                if why := self._awaited(ref):
-                    self._world.awaited_objects[ref] = why
-            self._users.setdefault(ref, set()).add(uid)
-        if references:
-            self._desk.references[uid] = references
-        else:
-            self._desk.references.pop(uid, None)
-        self.retain_soon()
-
-    def tell_referred(self) -> None:
-        """Tell the API server's source which objects Pods refer to now, and which no longer, once for many changes."""
-        referred = {ref for ref in self._referred if ref.kind in self._world.fetched_kinds}
-        self._referred.clear()
-        added = frozenset(ref for ref in referred if ref in self._users) - self._followed
-        removed = frozenset(ref for ref in referred if ref not in self._users) & self._followed
-        if added or removed:
-            self._followed = (self._followed | added) - removed
-            for ref in removed:
-                self._world.awaited_objects.pop(ref, None)
-            self._desk.outside.referred(added, removed)
-
-    def retain_soon(self) -> None:
-        """Let the objects in use be kept on disk, once for many changes."""
-        if self._retain_timer is None:
-            when = self._desk.outside.monotonic() + self._desk.config.retain_debounce
-            self._retain_timer = self._desk.timers.at(when, self._retain)
-
-    def _retain(self) -> None:
-        self._retain_timer = None
-        refs = frozenset(self._users)
-        self._desk.outside.retain(refs)
 
     def _cancel_makings(self, uid: str) -> None:
         for operation, job in self._desk.jobs.items():
@@ -277,16 +215,13 @@ class Tenancy:
     def drop_object(self, change: ObjectLeft) -> None:
         ref = change.ref
         self._world.objects.pop(ref, None)
-        if ref in self._followed and ref in self._users:  # its source says next whether the server has one
-            self._world.awaited_objects.setdefault(ref, READING)
+        self.references.let_go(ref)
         self._resolve_users(ref)
 
     def await_object(self, change: ObjectAwaited) -> None:
         """Remember why it is not known whether there is an object; one that was there stays as it was."""
-        ref = change.ref
-        if ref in self._users and not self._is_known(ref) and self._world.awaited(ref) != change.why:
-            self._world.awaited_objects[ref] = change.why
-            self._resolve_users(ref)
+        if self.references.wait_for(change.ref, change.why):
+            self._resolve_users(change.ref)
 
     def lack_object(self, change: ObjectAbsent) -> None:
         """Take note that an API server has none, or (without a name) that all of a kind are known."""
@@ -295,7 +230,7 @@ class Tenancy:
 
     def _resolve_users(self, ref: ObjectRef) -> None:
         """Look again at the Pods that refer to an object, or select among all of its kind."""
-        for uid in sorted({*self._users.get(ref, ()), *self._users.get(every(ref), ())}):
+        for uid in self.references.users(ref):
             if uid in self._world.pods:
                 self.populate(uid)
 
