@@ -1,7 +1,7 @@
 """What is written ahead and read back: small versioned JSON files below `ROOT/volmgr/`.
 
-Never secret data nor hashes of it. A damaged or newer record reads as None: the caller falls back to what kubelet's
-own files and the mount table say.
+Never secret data nor hashes of it, but below `Paths.secrets`. A damaged or newer record reads as None: the caller falls
+back to what kubelet's own files and the mount table say.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def sweep(files: Files, state: Path) -> None:
     for directory in (
         state,
         *(state / kind for kind in kinds),
-        *(state / "mounts" / uid for uid in files.names(state / "mounts")),
+        state / "secrets/objects",
+        *(state / owner / uid for owner in ("mounts", "secrets/tokens") for uid in files.names(state / owner)),
     ):
         with suppress(OperationError):  # it does no harm, and the next start tries again
             for name in files.names(directory):

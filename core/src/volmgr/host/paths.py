@@ -37,6 +37,11 @@ class Paths:
         """Large directories on their way out: renamed here, deleted in the background."""
         return self.state / "trash"
 
+    @property
+    def secrets(self) -> Path:
+        """What is secret and is kept all the same, for `kubernetes.checkpoint_secrets` alone."""
+        return self.state / "secrets"
+
     def pod(self, uid: str) -> Path:
         """Give everything of one Pod."""
         return self.root.joinpath("pods", uid)

@@ -1,4 +1,7 @@
-"""The records of what was accepted: `ROOT/volmgr/pods/<uid>.json` and `ROOT/volmgr/objects/…`. No decisions."""
+"""The records of what was accepted: `ROOT/volmgr/pods/<uid>.json` and `ROOT/volmgr/objects/…`. No decisions.
+
+Secrets are kept only where that was asked for (`keeps_secrets`), and then in `ROOT/volmgr/secrets/objects` alone.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,18 @@ from volmgr.sources.offers import API_SERVER, Accepted, ObjectOffer, Place, PodO
 
 _POD = "pod"
 _OBJECT = "object"
+_SECRET = "secret"  # noqa: S105 - a kind of record
 
 
 class Ledger:
     """Reads and writes the records; every write raises OperationError when it fails, and then changed nothing."""
 
-    def __init__(self, files: Files, paths: Paths) -> None:
+    def __init__(self, files: Files, paths: Paths, *, keeps_secrets: bool = False) -> None:
         self._files = files
+        self._keeps_secrets = keeps_secrets
         self._pods = paths.state / "pods"
         self._objects = paths.state / "objects"
+        self._secrets = paths.secrets / "objects"
 
     def write_pod(self, accepted: Accepted) -> None:
         """Write a Pod's record, so that it survives a power cut."""
@@ -57,8 +63,9 @@ class Ledger:
                 yield accepted
 
     def write_object(self, offer: ObjectOffer) -> None:
-        """Write an object's record; a Secret is never written."""
-        if isinstance(offer.item, Secret):
+        """Write an object's record; a Secret's only if Secrets are kept, and its source cannot be read at a start."""
+        secret = isinstance(offer.item, Secret)
+        if secret and not (self._keeps_secrets and offer.place.source == API_SERVER):
             return
         body: dict[str, object] = {
             "source": offer.place.source,
@@ -68,20 +75,37 @@ class Ledger:
             "read_at": offer.read_at,
             "manifest": msgspec.Raw(offer.raw),
         }
-        records.write(self._files, self._object(ref_of(offer.item)), _OBJECT, body, durable=True)
+        if secret:
+            self._files.ensure_directory(self._secrets.parent, 0o700, exact=True)
+            self._files.ensure_directory(self._secrets, 0o700, exact=True)
+        kind = _SECRET if secret else _OBJECT
+        records.write(self._files, self._object(ref_of(offer.item)), kind, body, durable=True)
 
     def remove_object(self, ref: ObjectRef) -> None:
         """Remove an object's record."""
-        self._files.remove_file(self._object(ref))
+        self._files.remove_file(self._object(ref), durable=ref.kind == Secret.__name__)
+
+    def remove_secrets(self, *, but: frozenset[ObjectRef]) -> None:
+        """Remove every record of a Secret but these, damaged ones and those of a newer volmgr too."""
+        kept = {self._object(ref).name for ref in but}
+        for name in self._files.names(self._secrets):
+            if name.endswith(".json") and not name.startswith(".") and name not in kept:
+                self._files.remove_file(self._secrets / name, durable=True)
 
     def objects(self) -> Iterator[ObjectOffer | ManifestError]:
         """Read every object's record; a damaged one is an error that names it."""
-        for path, body in self._read(self._objects, _OBJECT):
-            offer = None if body is None else _object_offer(body)
-            yield offer or _damaged(path, "the object is read anew when its source offers it")
+        kinds = [(self._objects, _OBJECT), *([(self._secrets, _SECRET)] if self._keeps_secrets else [])]
+        for directory, kind in kinds:
+            for path, body in self._read(directory, kind):
+                offer = None if body is None else _object_offer(body)
+                if offer is None or self._object(ref_of(offer.item)) != path:
+                    yield _damaged(path, "the object is read anew when its source offers it")
+                else:
+                    yield offer
 
     def _object(self, ref: ObjectRef) -> Path:
-        return self._objects / records.file_name(f"{ref.kind}.{ref.namespace}.{ref.name}")
+        directory = self._secrets if ref.kind == Secret.__name__ else self._objects
+        return directory / records.file_name(f"{ref.kind}.{ref.namespace}.{ref.name}")
 
     def _read(self, directory: Path, kind: str) -> Iterator[tuple[Path, dict[str, object] | None]]:
         for name in self._files.names(directory):
@@ -128,7 +152,7 @@ def _object_offer(body: dict[str, object]) -> ObjectOffer | None:
     raw = msgspec.json.encode(body.get("manifest"))
     place, document, revision = _place(body), body.get("document"), body.get("revision")
     item = recall(raw, status=_has_status(place))
-    if item is None or isinstance(item, (Pod, Secret)) or place is None:
+    if item is None or isinstance(item, Pod) or place is None:
         return None
     if not isinstance(document, int) or not isinstance(revision, str):
         return None

@@ -1,4 +1,4 @@
-"""Which other objects stand: the first place that offers one has it; those in use are kept on disk, but for Secrets."""
+"""Which other objects stand: the first place that offers one has it; those in use are kept on disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import ref_of
 from volmgr.sources.changes import ObjectChanged, ObjectLeft
 from volmgr.sources.ledger import Ledger
-from volmgr.sources.offers import ObjectOffer, Place, object_in_two_places
+from volmgr.sources.offers import API_SERVER, ObjectOffer, Place, object_in_two_places
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +29,8 @@ class Objects:
         self._places: dict[ObjectRef, list[Place]] = {}
         self._refusals: dict[Place, dict[ObjectRef, ManifestError]] = {}
         self._retained: set[ObjectRef] = set()
+        self._unconfirmed: dict[ObjectRef, Place] = {}
+        """Objects of an API server that stand by their records alone: it was not heard of them since the start."""
         self.touched: set[Place] = set()
         """Places whose refusals may have changed since the registry looked."""
 
@@ -38,6 +40,8 @@ class Objects:
         self._put(ref, offer)
         self.decide(ref)
         self._retained.add(ref)  # not before: what was just read need not be written
+        if offer.place.source == API_SERVER:
+            self._unconfirmed[ref] = offer.place
 
     def places(self) -> KeysView[Place]:
         """Give every place that offers objects."""
@@ -59,13 +63,21 @@ class Objects:
         for ref, offer in offers.items():
             self._put(ref, offer)
         for ref in [*offers, *gone]:
+            if self._unconfirmed.get(ref) == place:
+                del self._unconfirmed[ref]
             self.decide(ref)
 
     def retain(self, refs: frozenset[ObjectRef]) -> None:
-        """Keep exactly these objects on disk, so that they survive a restart without their file."""
+        """Keep exactly these objects on disk, so that they survive a restart without their file.
+
+        What stands by its record alone ends with that: nobody follows what nobody uses.
+        """
         for ref in sorted(self._retained - refs):
             self._ledger.remove_object(ref)
             self._retained.discard(ref)
+        for place in sorted(place for ref, place in self._unconfirmed.items() if ref not in refs):
+            self.replace(place, {})
+        self._ledger.remove_secrets(but=refs)
         self.keep(refs)
 
     def keep(self, refs: frozenset[ObjectRef]) -> None:

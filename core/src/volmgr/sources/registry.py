@@ -51,10 +51,17 @@ class Registry:
     """Decides what stands, records it, and tells `sink` in order (called under the lock: it must only enqueue)."""
 
     def __init__(
-        self, files: Files, paths: Paths, sink: Sink, *, node_name: str = "", binds_claims: bool = True
+        self,
+        files: Files,
+        paths: Paths,
+        sink: Sink,
+        *,
+        node_name: str = "",
+        binds_claims: bool = True,
+        keeps_secrets: bool = False,
     ) -> None:
         self._lock = RLock()
-        self._ledger = Ledger(files, paths)
+        self._ledger = Ledger(files, paths, keeps_secrets=keeps_secrets)
         self._sink = sink
         self._binder = Binder(Bindings(files, paths), sink, node_name) if binds_claims else None
         emit = self._binder.hear if self._binder else sink
@@ -279,9 +286,10 @@ class Registry:
             return forgotten
 
     def retain(self, refs: Iterable[ObjectRef]) -> None:
-        """Keep the objects in use on disk, and no others; never a Secret. Raises OperationError."""
+        """Keep the objects in use on disk, and no others; of Secrets as the ledger says. Raises OperationError."""
         with self._lock:
-            self._objects.retain(frozenset(ref for ref in refs if ref.kind != "Secret"))
+            self._objects.retain(frozenset(refs))
+            self._tell()
 
     def knows(self, uid: str) -> bool:
         """Say whether there is a Pod, present or leaving, with this UID."""
@@ -289,12 +297,12 @@ class Registry:
             return self._pods.find(uid) is not None
 
     def keep(self, refs: Iterable[ObjectRef]) -> None:
-        """Keep these objects on disk, too, before a volume that needs them is mounted; never a Secret.
+        """Keep these objects on disk, too, before a volume that needs them is mounted; of Secrets as the ledger says.
 
         Raises OperationError.
         """
         with self._lock:
-            self._objects.keep(frozenset(ref for ref in refs if ref.kind != "Secret"))
+            self._objects.keep(frozenset(refs))
 
     def _tell(self, *places: Place) -> None:
         """Say which claims have which volumes now, and what is wrong with each place where that changed."""
