@@ -348,7 +348,8 @@ def test_a_sink_may_stop_it_in_the_middle_of_a_record(
     reflector = Reflector(thread, api, PODS, recorder, QUICK)
     thread.post(reflector.start)
     watch = begun(server, recorder)
-    watch.raw(b"".join(chunk(event_line("ADDED", pod(f"p{n}", n))) for n in range(3)))
+    lines = b"".join(event_line("ADDED", pod(f"p{n}", n)) for n in range(3))
+    watch.raw(chunk(lines) + chunk(lines))
 
     assert recorder.next() == "changed p0@0"
     assert watch.is_closed_by_client()

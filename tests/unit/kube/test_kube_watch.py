@@ -272,6 +272,28 @@ def test_a_watch_that_is_stopped_while_it_connects_is_closed_and_heard_no_more(
     assert recorder.heard_words.empty()
 
 
+def test_a_watch_that_is_stopped_when_it_has_just_connected_is_closed_and_heard_no_more(
+    server: ScriptedServer, target: WatchTarget
+) -> None:
+    thread = KubeThread(requests=1)
+    recorder, exchanges = WatchRecorder(), list[Exchange]()
+    watch = Watch(thread, target, PATH, QUERY, recorder)
+
+    def stop_between() -> None:
+        watch.start()
+        exchanges.append(server.next())
+        connected = threading.Event()
+        thread.ask(connected.set, lambda _: None, lambda _: None)  # after the other: there is one thread for both
+        assert connected.wait(WAIT)
+        watch.stop()
+
+    thread.start()
+    done(thread, stop_between)
+    assert exchanges[0].is_closed_by_client()
+    thread.stop()
+    assert recorder.heard_words.empty()
+
+
 def test_a_watch_that_is_stopped_closes_its_connection(
     thread: KubeThread, server: ScriptedServer, target: WatchTarget
 ) -> None:

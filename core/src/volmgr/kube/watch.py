@@ -29,8 +29,9 @@ BOOKMARK_INTERVAL = 60.0
 REFUSAL_LIMIT = 1 << 16
 """Bytes that are read of the answer that refuses a watch."""
 READS_PER_TURN = 64
-"""Records that are read before others have their turn; one of TLS has 16 KiB."""
+"""Reads before others have their turn; one is a record of TLS, 16 KiB."""
 _CHUNK = 1 << 16
+"""Bytes read at once: more than a record of TLS, so that nothing stays behind deciphered, where no selector sees it."""
 _TCP_OPTIONS = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
@@ -185,7 +186,6 @@ class Watch:
                 return
             self._heard = self._thread.now()
             self._take(self._line.http, data)
-        self._thread.post(self._read)  # what TLS has deciphered already no selector reports
 
     def _take(self, http: h11.Connection, data: bytes) -> None:
         try:
