@@ -208,8 +208,9 @@ def _mount_reason(
 
 def _hindrance(desired: DesiredVolume, mount: DesiredMount, actual: ActualVolume | None, readiness: Readiness) -> str:
     """Say what a mount waits for; empty when nothing stands in its way."""
-    if mount.missing:
-        return f"waits for {_said(mount.missing)}"
+    if mount.missing:  # a VolumeAttachment is, until a controller has attached: so what keeps that one comes first
+        keeps = _unattached(desired, actual, readiness)
+        return f"{keeps}; waits for {_said(mount.missing)}" if keeps else f"waits for {_said(mount.missing)}"
     users = {*(actual.mounts if actual else ()), *readiness.exclusive.get(mount.spec.name, ())}
     if mount.spec.access_modes == RWOP and users - {mount.pod.uid}:
         return "volume uses the ReadWriteOncePod access mode and is already in use by another pod"

@@ -45,7 +45,7 @@ from volmgr.host.mount_points import device_behind, remove_mount_point, unmounte
 from volmgr.model.downward import DownwardFile, allocatable, check_downward, downward_files
 from volmgr.model.file_paths import clean_path, clean_paths
 from volmgr.model.meta import ObjectMeta, ObjectRef
-from volmgr.model.names import is_qualified, path_problem
+from volmgr.model.names import attachment_name, csi_volume_name, is_qualified, path_problem
 from volmgr.model.objects import (
     ClusterTrustBundle,
     ConfigMap,
@@ -204,6 +204,7 @@ __all__ = [
     "WaitForAttach",
     "Where",
     "allocatable",
+    "attachment_name",
     "capacity",
     "check_downward",
     "check_items",
@@ -211,6 +212,7 @@ __all__ = [
     "clean_path",
     "clean_paths",
     "context_option",
+    "csi_volume_name",
     "device_behind",
     "downward_files",
     "files_of",

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from volmgr import claims, limits
+from volmgr import attachments, claims, limits
 from volmgr.desired import DesiredMount, DesiredVolume, Missing
 from volmgr.errors import PluginError, SpecError, VolmgrError
 from volmgr.manifest.volumes import DRIVER_FIELDS
 from volmgr.model import expansion
 from volmgr.model.meta import ObjectRef
-from volmgr.model.names import shared_volume_name, source_key, source_revision
-from volmgr.model.objects import Node, Object, PersistentVolumeClaim, ref_of
+from volmgr.model.names import csi_volume_name, shared_volume_name, source_key, source_revision
+from volmgr.model.objects import Node, Object, PersistentVolumeClaim, VolumeAttachment, ref_of
 from volmgr.model.schema import Unknown, typed_source
 from volmgr.model.selinux import Labelling, LabelTrouble, LabelWish, Trouble, access_mode
 from volmgr.model.volume import RWOP, Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
@@ -70,6 +70,8 @@ class Lookup:
     """Gives every object that `every` (below) stands for."""
     awaited: Callable[[ObjectRef], str] = lambda _ref: ""
     """Says why it is not known whether there is such an object; empty when it is."""
+    controller_attach: bool = False
+    """Somebody else attaches, and says by VolumeAttachments what became of it."""
     absence: Callable[[ObjectRef], str] = lambda _ref: ""
     """Says who would have an object that is missing; empty: the manifests would."""
 
@@ -162,13 +164,17 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
     claims.check_mode(volume.name, spec.mode, mounted=wish.mounted, mapped=wish.mapped)
     plugin.ask("check", spec, wish.pod)
     references = _concrete(plugin.ask("references", spec, wish.pod), lookup, resolution)
+    by_attachment, references = attachments.apart(references)
     resolution.references.update(reference.ref for reference in references if reference.selector is None)
     for reference in references:
         if reference.ref.kind in _SHAPING:
             claims.check_known(reference.ref, lookup)
-    objects: dict[ObjectRef, Object] = {ref_of(wish.pod): wish.pod}
-    objects |= {item.ref: found for item in references if (found := lookup.get(item.ref)) is not None}
+    objects: dict[ObjectRef, Object] = {ref_of(wish.pod): wish.pod, **_there(references, lookup)}
     facets: Facets = plugin.ask("facets", spec, objects)
+    if facets.attach and lookup.controller_attach:
+        resolution.references.update(reference.ref for reference in by_attachment)
+        objects |= _there(by_attachment, lookup)
+        references += by_attachment
     if spec.mode is VolumeMode.BLOCK and not facets.block:
         message = (
             f"MapVolume.FindMapperPluginBySpec failed for volume {volume.name}: {plugin.name} has no block volumes"
@@ -196,7 +202,7 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
 def _desired_volume(typed: TypedVolume, facets: Facets, mount: DesiredMount) -> DesiredVolume:
     plugin, spec = typed.type, typed.spec
     if facets.attach or facets.device:
-        name = shared_volume_name(plugin.name, plugin.ask("volume_name", spec))
+        name = shared_volume_name(plugin.name, spec.type, _storage_of(typed, facets))
     else:
         name = plugin.ask("unique_name", spec, mount.pod.uid)
     return DesiredVolume(
@@ -211,6 +217,19 @@ def _desired_volume(typed: TypedVolume, facets: Facets, mount: DesiredMount) -> 
         endpoint=plugin.ask("endpoint", spec),
         exclusive=(*plugin.ask("exclusive", spec), *_alone(spec)),
     )
+
+
+def _storage_of(typed: TypedVolume, facets: Facets) -> str:
+    """Ask for the identity of a volume's storage; raises PluginError when a controller could not attach it by that."""
+    plugin, spec = typed.type, typed.spec
+    said: str = plugin.ask("volume_name", spec)
+    handle = typed.source.get("volumeHandle")
+    if facets.attach and spec.pv is not None and spec.type == "csi" and handle:
+        known = csi_volume_name(spec.driver or "", str(handle))
+        if said != known:
+            text = f"volume_name() of {plugin.origin} gave {said!r}, but a controller knows the volume as {known!r}"
+            raise PluginError(f"{text}; its author has to return that")
+    return said
 
 
 def _alone(spec: VolumeSpec[Any]) -> tuple[str, ...]:
@@ -256,9 +275,16 @@ def _concrete(references: Iterable[Reference], lookup: Lookup, resolution: Resol
     return tuple(found)
 
 
+def _there(references: Iterable[Reference], lookup: Lookup) -> dict[ObjectRef, Object]:
+    return {item.ref: found for item in references if (found := lookup.get(item.ref)) is not None}
+
+
 def _missing(references: Iterable[Reference], objects: Mapping[ObjectRef, Object], lookup: Lookup) -> Iterator[Missing]:
     for item in references:
-        if item.ref not in objects:
+        found = objects.get(item.ref)
+        if isinstance(found, VolumeAttachment) and not found.attached:
+            yield Missing(item.ref, attachments.problem(found))
+        if found is None:
             why = lookup.awaited(item.ref if item.selector is None else every(item.ref))
             if why or not item.optional:
                 yield Missing(item.ref, why or lookup.absence(item.ref))

@@ -212,7 +212,7 @@ class _Reconstruction:
         facets = _facets(volume_type, spec)
         if volume_type and spec and facets and (facets.attach or facets.device):
             try:
-                name = shared_volume_name(found.plugin, volume_type.ask("volume_name", spec))
+                name = shared_volume_name(found.plugin, spec.type, volume_type.ask("volume_name", spec))
             except PluginError:  # ask() has logged it
                 return
         known = self.volumes.get(name) or self._add(name, found.plugin, spec, found.mode, device_path)

@@ -189,6 +189,7 @@ class Tenancy:
             all_of=all_of,
             awaited=self.references.awaited,
             absence=self._world.absence,
+            controller_attach=self._desk.config.controller_attaches,
         )
 
     def _cancel_makings(self, uid: str) -> None:

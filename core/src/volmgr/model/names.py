@@ -19,6 +19,9 @@ _UID = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,126}[A-Za-z0-9])?", re.ASCII)
 _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _SUBDOMAIN_LENGTH = 253
 _PROJECTED = frozenset({"secret", "configMap", "downwardAPI", "projected"})
+_CSI = "kubernetes.io/csi"
+_NAMED_BY_FIELD: Mapping[str, str] = {"csi": _CSI}
+"""Whose name begins that of a volume, whichever package serves the field here: a controller knows it by that."""
 _MODES = frozenset({"defaultMode", "mode"})
 _POD_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "pods.volmgr")
 _CLAIM_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "claims.volmgr")
@@ -77,9 +80,25 @@ def unescape(directory: str) -> str:
     return directory.replace("~", "/")
 
 
-def shared_volume_name(plugin: str, volume: str) -> str:
-    """Give the unique name of an attachable or device-mountable volume."""
-    return f"{plugin}/{volume}"
+def shared_volume_name(plugin: str, field: str, volume: str) -> str:
+    """Give the unique name of an attachable or device-mountable volume of a plugin, which stands in a field."""
+    return f"{_NAMED_BY_FIELD.get(field, plugin)}/{volume}"
+
+
+def csi_volume_name(driver: str, handle: str) -> str:
+    """Give the name of the storage behind a volume of `csi`, as kubelet and the attach-detach controller do."""
+    return f"{driver}^{handle}"
+
+
+def attachment_name(driver: str, handle: str, node: str) -> str:
+    """Give the name of the VolumeAttachment by which a controller attaches a volume of `csi` to a node."""
+    return f"csi-{hashlib.sha256(f'{handle}{driver}{node}'.encode()).hexdigest()}"
+
+
+def attachment_of(volume: str, node: str) -> str:
+    """Give the name of the VolumeAttachment of a volume by its unique name; empty for one that has none."""
+    driver, caret, handle = volume.removeprefix(f"{_CSI}/").partition("^")
+    return attachment_name(driver, handle, node) if caret and volume.startswith(f"{_CSI}/") else ""
 
 
 def pod_volume_name(plugin: str, pod_uid: str, spec_name: str) -> str:

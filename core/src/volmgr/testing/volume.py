@@ -122,7 +122,7 @@ class Volume:
         """Give the unique name of a volume of this type and Pod."""
         facets = self.plugin.facets(spec, self.objects)
         if facets.attach or facets.device:
-            return shared_volume_name(self.plugin.name, self.plugin.volume_name(spec))
+            return shared_volume_name(self.plugin.name, spec.type, self.plugin.volume_name(spec))
         return self.plugin.unique_name(spec, self.pod.uid)
 
     @property
