@@ -60,7 +60,10 @@ from volmgr.volume_type import Origin
 from volmgr.workers import Workers
 
 if TYPE_CHECKING:
+    from volmgr.kube.api import Api
+    from volmgr.kube.checkpoint import TokensOnDisk
     from volmgr.kube.mode import KubeMode
+    from volmgr.kube.tokens import KubeTokens
     from volmgr.sources.directory import DirectorySource
 
 log = logging.getLogger("volmgr.daemon")
@@ -156,9 +159,13 @@ class Daemon:
         self.workers = Workers[Message](self._deliver, self.config.workers)
         plugins = load_plugins()
         self.host = self.host.with_settings(*_settings(arguments, plugins, self.config))
+        self.api = self._api(arguments)
+        self.kept_tokens = self._kept_tokens()
         self.tokens = self._issuer()
-        if self.tokens is not None:
-            self.host = self.host.with_tokens(self.tokens)
+        self.server_tokens = self._server_tokens()
+        issuer = self.server_tokens or self.tokens
+        if issuer is not None:
+            self.host = self.host.with_tokens(issuer)
         self.world = World(
             paths=self.host.paths,
             plugins=plugins,
@@ -169,7 +176,7 @@ class Daemon:
         self.registry = self._registry()
         self.holds = Holds(self.host)
         self.helpers = HelperRecords(self.host)
-        self.kube = self._kube(arguments)
+        self.kube = self._kube()
         self.directory = self._directory(arguments)
         self.service = self._service()
         self.server = ApiServer(self.service, self.listener, frozenset({os.geteuid()}))
@@ -183,6 +190,25 @@ class Daemon:
         self._awaited: dict[str, int] = {}
         """By hold, and by surviving helper: what says that its process has ended."""
 
+    @property
+    def _keeps_secrets(self) -> bool:
+        return self._in_cluster and self.config.kubernetes.checkpoint_secrets
+
+    def _kept_tokens(self) -> TokensOnDisk | None:
+        if not self._keeps_secrets:
+            return None
+        from volmgr.kube.checkpoint import TokensOnDisk  # only for those who want it
+
+        return TokensOnDisk(self.host.files, self.host.paths)
+
+    def _server_tokens(self) -> KubeTokens | None:
+        """Give what asks an API server for tokens, if one is named."""
+        if self.api is None:
+            return None
+        from volmgr.kube.tokens import KubeTokens  # only for those who have a cluster
+
+        return KubeTokens(self.api, self.config.kubernetes, kept=self.kept_tokens)
+
     def _issuer(self) -> LocalTokens | None:
         settings, host = self.config.token_issuer, self.host
         return LocalTokens(settings, host.files, host.paths, node_name=self.config.node_name) if settings else None
@@ -194,6 +220,7 @@ class Daemon:
             self.reconciler.post,
             node_name=self.config.node_name,
             binds_claims=self.config.bind_claims and not self._in_cluster,
+            keeps_secrets=self._keeps_secrets,
         )
 
     def _service(self) -> Service:
@@ -239,6 +266,14 @@ class Daemon:
         self.host.files.resume_discards()
         return Ask(lambda: None)
 
+    def _forget_secrets(self) -> Message:
+        """Remove what was kept of Secrets and tokens while that was asked for."""
+        from volmgr.kube.checkpoint import forget_secrets  # seldom needed
+
+        removed = forget_secrets(self.host.files, self.host.paths)
+        log.info("checkpoint_secrets is off: %d Secrets and tokens that were kept on disk are removed", removed)
+        return Ask(lambda: None)
+
     def _prepare_tokens(self) -> Message:
         """Make the key with which tokens are signed, so that others can be given its public part."""
         if self.tokens is not None:
@@ -246,7 +281,13 @@ class Daemon:
         return Ask(lambda: None)
 
     def _forget(self, uid: str) -> bool:
-        return self.registry.forget(uid)
+        forgotten = self.registry.forget(uid)
+        if forgotten and self.server_tokens is not None:
+            try:
+                self.server_tokens.forget(uid)
+            except OperationError as error:  # the next look at what is in use tries again
+                log.warning("a kept token of the Pod %s is still on disk: %s", uid, error)
+        return forgotten
 
     def _keep(self, refs: frozenset[ObjectRef]) -> None:
         self.registry.keep(refs)
@@ -262,9 +303,11 @@ class Daemon:
         if self.kube is not None:
             self.kube.in_use(volumes)
 
-    def _retain_soon(self, refs: frozenset[ObjectRef]) -> None:
+    def _retain_soon(self, refs: frozenset[ObjectRef], uids: frozenset[str]) -> None:
         def retain() -> Message:
             self.registry.retain(refs)
+            if self.kept_tokens is not None:
+                self.kept_tokens.retain(uids)
             return Ask(lambda: None)
 
         self.reconciler.run("keeping the objects in use on disk", retain)
@@ -280,20 +323,26 @@ class Daemon:
     def _recheck_holders(self, uid: str) -> None:
         self.reconciler.post(HoldGone(HOOKS, uid))
 
-    def _kube(self, arguments: argparse.Namespace) -> KubeMode | None:
-        """Give what speaks to an API server, if one is named; raises OperationError for one that cannot be used."""
+    def _api(self, arguments: argparse.Namespace) -> Api | None:
+        """Give the API server, if one is named; raises OperationError for one that cannot be used."""
         if not self._in_cluster:
             return None
         if not self.config.node_name:
             raise OperationError("which Node of the cluster is this? name it with --node-name")
         from volmgr.kube.api import configured  # what it needs is only for those who have a cluster
-        from volmgr.kube.mode import FETCHED, SOURCE, KubeMode
 
-        api = configured(arguments.kubeconfig, self.config.kubernetes)
+        return configured(arguments.kubeconfig, self.config.kubernetes)
+
+    def _kube(self) -> KubeMode | None:
+        """Give what reads from an API server, and tells it, if one is named."""
+        if self.api is None:
+            return None
+        from volmgr.kube.mode import FETCHED, SOURCE, KubeMode  # only for those who have a cluster
+
         self.world.fetched_kinds = FETCHED
         self.world.sources[SOURCE] = "not read yet"
         self.registry.expect(SOURCE)
-        return KubeMode(api, self.config, self.registry, self.world.plugins, self.reconciler.post)
+        return KubeMode(self.api, self.config, self.registry, self.world.plugins, self.reconciler.post)
 
     def _directory(self, arguments: argparse.Namespace) -> DirectorySource | None:
         if arguments.manifests is None:
@@ -327,6 +376,8 @@ class Daemon:
             self.reconciler.post(HoldTaken(hold))
         self.registry.state("api", ready=True)
         self.reconciler.run("going on with deletions", self._resume_discards)
+        if not self._keeps_secrets and self.host.files.info(self.host.paths.secrets) is not None:
+            self.reconciler.run("removing the Secrets and tokens that were kept", self._forget_secrets)
         if self.tokens is not None:
             self.reconciler.run("making the key of token_issuer", self._prepare_tokens)
         self.reconciler.run("looking for what is mounted", self._reconstruct)

@@ -43,8 +43,8 @@ class Outside:
     submit: Submit
     forget: Callable[[str], bool]
     """Forget a Pod that has left and whose last mount is gone; False when it has returned meanwhile."""
-    retain: Callable[[frozenset[ObjectRef]], None] = field(default=lambda _refs: None)
-    """Keep exactly these objects on disk."""
+    retain: Callable[[frozenset[ObjectRef], frozenset[str]], None] = field(default=lambda _refs, _uids: None)
+    """Keep exactly these objects on disk, and what is kept for the Pods with these UIDs."""
     keep: Callable[[frozenset[ObjectRef]], None] = field(default=lambda _refs: None)
     """Keep these objects on disk, too; called on a worker before what needs them is mounted."""
     grown: Callable[[str, int], None] = field(default=lambda _volume, _size: None)

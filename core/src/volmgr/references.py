@@ -98,5 +98,7 @@ class References:
             self._retain_timer = self._desk.timers.at(when, self._retain)
 
     def _retain(self) -> None:
+        """Do so when every source was read (it is called again then): before, not everything in use is known."""
         self._retain_timer = None
-        self._desk.outside.retain(frozenset(self._users))
+        if self._world.readiness.unmount or self._world.draining:
+            self._desk.outside.retain(frozenset(self._users), frozenset(self._desk.living))

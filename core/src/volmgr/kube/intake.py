@@ -55,7 +55,8 @@ class Intake:
             )
             self._registry.complain(SOURCE, origin, errors)
             return True
-        raw = b"" if resource.kind == "Secret" else msgspec.json.encode(document)
+        recorded = resource.kind != "Secret" or self._registry.keeps_secrets
+        raw = msgspec.json.encode(document) if recorded else b""
         parsed = Parsed(items=(Item(value, 1, raw),))
         return self._registry.offer(SOURCE, origin, seen.version, parsed, read_at=time.time())
 

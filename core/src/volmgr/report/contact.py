@@ -1,4 +1,7 @@
-"""What is not current, and how old it is: a source that does not hear of its API server. Pure."""
+"""What is not current, and how old it is: a source that does not hear of its API server. Pure.
+
+A source that was never read since the start is not out of contact but not ready, with what the records say of it.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,13 @@ if TYPE_CHECKING:
 
 
 def contact_lines(world: World) -> tuple[str, ...]:
-    """Say which sources that were read whole once are not current, since when, and why."""
-    return tuple(
+    """Say which sources are not current, since when, and why."""
+    unread = tuple(
+        f"source {name} was last heard of at {rfc3339(world.source_contact[name])}, and what it said then stands"
+        for name, problem in sorted(world.sources.items())
+        if problem and world.source_contact.get(name)
+    )
+    return unread + tuple(
         f"source {name} is out of contact{_since(world, name)}, and what it said stands: {problem}"
         for name, problem in sorted(world.out_of_contact.items())
     )
@@ -23,7 +31,8 @@ def contact_lines(world: World) -> tuple[str, ...]:
 
 def age_lines(world: World, entry: PodEntry) -> tuple[str, ...]:
     """Say how old a Pod is, and what it refers to, as far as it was read from a server that is out of contact."""
-    own = () if entry.source not in world.out_of_contact else contact_lines(world)
+    current = entry.source not in world.out_of_contact and not world.sources.get(entry.source)
+    own = () if current else contact_lines(world)
     if not world.out_of_contact and not any(world.sources.values()):
         return ()
     ages = (

@@ -31,9 +31,10 @@ from volmgr.sources.changes import (
     SourceState,
     Standing,
 )
+from volmgr.sources.contact import Contact
 from volmgr.sources.ledger import Ledger
 from volmgr.sources.objects import Objects
-from volmgr.sources.offers import API_PLACE, ConflictError, ObjectOffer, Place, PodOffer
+from volmgr.sources.offers import API_PLACE, API_SERVER, ConflictError, ObjectOffer, Place, PodOffer
 from volmgr.sources.pods import Pods
 
 Sink = Callable[[Change], None]
@@ -61,7 +62,9 @@ class Registry:
         keeps_secrets: bool = False,
     ) -> None:
         self._lock = RLock()
+        self.keeps_secrets = keeps_secrets
         self._ledger = Ledger(files, paths, keeps_secrets=keeps_secrets)
+        self._contact = Contact(files, paths)
         self._sink = sink
         self._binder = Binder(Bindings(files, paths), sink, node_name) if binds_claims else None
         emit = self._binder.hear if self._binder else sink
@@ -116,6 +119,8 @@ class Registry:
             self._objects.replace(place, objects)  # before the Pods that refer to them
             self._pods.replace(place, pods)
             self._tell(place)
+            if source == API_SERVER:
+                self._contact.heard(read_at)
             return self._all_recorded
 
     def digest(self, source: str, origin: str) -> str:
@@ -190,6 +195,9 @@ class Registry:
             if self._binder:
                 self._binder.set_source(source, ready=ready)
                 self._binder.settle()
+            if source == API_SERVER:
+                self._contact.heard(contact, lost=bool(problem))
+                contact = contact or self._contact.recorded
             self._sink(SourceState(source, ready, problem, contact))
 
     def await_object(self, ref: ObjectRef, why: str) -> None:

@@ -138,7 +138,7 @@ class TestNode:
     def _forget(self, uid: str) -> bool:
         return self.registry.forget(uid)
 
-    def _retain(self, refs: frozenset[ObjectRef]) -> None:
+    def _retain(self, refs: frozenset[ObjectRef], _uids: frozenset[str]) -> None:
         self.registry.retain(refs)
 
     def _keep(self, refs: frozenset[ObjectRef]) -> None:
