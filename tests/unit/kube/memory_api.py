@@ -27,6 +27,8 @@ class MemoryApi:
         """Given to each request instead of an answer."""
         self.refusals: list[ApiError] = []
         """Given to the next requests that write, one each."""
+        self.after_get: Callable[[str], None] | None = None
+        """Called when an answer to a GET is on its way: somebody else writes then."""
         self.requests: list[tuple[str, str, Any]] = []
         self._lock = threading.RLock()
         self._version = 0
@@ -48,7 +50,10 @@ class MemoryApi:
     def get(self, path: str, query: Mapping[str, str] = {}) -> bytes:
         with self._lock:
             self._note("GET", path, dict(query))
-            return json.dumps(self._found(path)).encode()
+            answer = json.dumps(self._found(path)).encode()
+            if self.after_get is not None:
+                self.after_get(path)
+            return answer
 
     def create(self, path: str, body: Mapping[str, object]) -> bytes:
         with self._lock:
