@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from volmgr.kube.intake import Intake
+from volmgr.kube.intake import Intake, origin_of
 from volmgr.kube.reflector import Reflector, Seen
 from volmgr.kube.resources import ATTACHMENTS, BY_KIND, CLAIMS
 from volmgr.model.meta import ObjectRef
@@ -63,7 +63,8 @@ class _Told:
 
     def awaited(self, error: ApiError) -> None:
         if not self.known:
-            remedy = _SECRET_REMEDY if self._ref.kind == "Secret" and error.is_unreachable else ""
+            secret = self._ref.kind == "Secret" and error.is_unreachable
+            remedy = _SECRET_REMEDY if secret and not self._around.settings.checkpoint_secrets else ""
             self._around.registry.await_object(self._ref, f"{error}{remedy}")
 
 
@@ -191,8 +192,8 @@ class Collection:
     def stop(self) -> None:
         """Follow them no longer."""
         self._reflector.stop()
-        for name in self._names:
-            self._around.intake.withdraw(self._resource, "", name)
+        for origin in self._around.intake.standing(self._resource):
+            self._around.intake.withdraw_origin(origin)
 
     def want(self, ref: ObjectRef) -> None:
         """Say of one more reference what is known: an object, or all of them (an empty name)."""
@@ -204,10 +205,11 @@ class Collection:
         self._wanted.discard(ref)
 
     def listed(self, seen: Sequence[Seen]) -> None:
-        """Take the whole set."""
+        """Take the whole set, also in place of what stood by a record."""
         names = {each.name for each in seen}
-        for name in self._names - names:
-            self._around.intake.withdraw(self._resource, "", name)
+        there = {origin_of(self._resource, "", name) for name in names}
+        for origin in self._around.intake.standing(self._resource) - there:
+            self._around.intake.withdraw_origin(origin)
         for each in seen:
             self._around.intake.offer(self._resource, each)
         self._names = names

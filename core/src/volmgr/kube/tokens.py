@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 SHORTEST = 600
 """Seconds; no token may be asked for that lives shorter. Kubernetes' minimum of expirationSeconds."""
 _PARTS = 3
+_REMEDY = "; tokens are kept over a restart only with kubernetes.checkpoint_secrets: true"
 
 log = logging.getLogger("volmgr.kube")
 
@@ -247,7 +248,7 @@ class KubeTokens:
     def _instead(self, wish: Wish, known: Token | None, error: ApiError) -> Token:
         """Give the token that there is, to be replaced soon; raise when there is none."""
         if known is None:
-            raise _explained(wish, error) from error
+            raise _explained(wish, error, "" if self._settings.checkpoint_secrets else _REMEDY) from error
         now = self._wall()
         with self._lock:
             pause = max(2 * self._pauses.get(wish, 0.0), self._settings.await_initial)
@@ -264,10 +265,10 @@ class KubeTokens:
             log.warning("%s cannot be kept over a restart: %s", wish.words, error)
 
 
-def _explained(wish: Wish, error: ApiError) -> VolmgrError:
+def _explained(wish: Wish, error: ApiError, remedy: str) -> VolmgrError:
     """Say who must act: the server must come back, somebody must make the account, or grant the right."""
     if error.is_unreachable:
-        return TransientError(f"{wish.words} waits for the API server: {error}", waits_for="the API server")
+        return TransientError(f"{wish.words} waits for the API server: {error}{remedy}", waits_for="the API server")
     if error.is_missing:
         needed = f"ServiceAccount {wish.namespace}/{wish.account}"
         return TransientError(f"{wish.words} needs {needed}, and the Pod on the server: {error}", waits_for=needed)
