@@ -15,7 +15,7 @@ from tests.kube.cluster import Cluster
 from tests.kube.servers import PATIENCE, eventually
 from tests.live_node import LiveNode
 from volmgr.cli.client import Client as DaemonClient
-from volmgr.cli.client import quote
+from volmgr.cli.client import Refused, quote
 from volmgr.testing.node import pod
 
 
@@ -60,11 +60,11 @@ class NodeIdentity:
 class KubeNode(LiveNode):
     """A real daemon in Kubernetes mode; its Pods come from the API server."""
 
-    def __init__(self, identity: NodeIdentity, top: Path, *options: str) -> None:
-        """Start it with this environment's Python."""
+    def __init__(self, identity: NodeIdentity, top: Path, *options: str, python: str | Path = sys.executable) -> None:
+        """Start it, by itself with this environment's Python."""
         mode = ("--kubeconfig", str(identity.kubeconfig), "--node-name", identity.name)
         self.identity = identity
-        super().__init__(Path(sys.executable), top, *mode, *options)
+        super().__init__(Path(python), top, *mode, *options)
 
     def sources(self) -> tuple[str, ...]:
         return ()
@@ -75,9 +75,12 @@ class KubeNode(LiveNode):
             client.wait(key, condition, PATIENCE)
 
     def why(self, key: str) -> str:
-        """Give what `volmgr why` says of a Pod."""
+        """Give what `volmgr why` says of a Pod, also of one that is not known."""
         with self._client() as client:
-            pods = json.loads(client.get(f"/v1/pods/{quote(key)}/why"))["pods"]
+            try:
+                pods = json.loads(client.get(f"/v1/pods/{quote(key)}/why"))["pods"]
+            except Refused as unknown:
+                return str(unknown)
         return "\n".join(pod["text"] for pod in pods)
 
     def until_why(self, key: str, *words: str) -> str:

@@ -120,11 +120,10 @@ def test_mirror_pods_and_those_of_other_nodes_never_appear(
 ) -> None:
     owner = {"apiVersion": "v1", "kind": "Node", "name": node.identity.name, "controller": True}
     owner["uid"] = node.identity.client.get(f"/api/v1/nodes/{node.identity.name}")["metadata"]["uid"]
-    mirror = {"metadata": {"name": "mirror", "namespace": namespace, "annotations": {MIRROR: "1"}}}
-    mirror["metadata"]["ownerReferences"] = [owner]
+    metadata = {"name": "mirror", "namespace": namespace, "annotations": {MIRROR: "1"}, "ownerReferences": [owner]}
     container = {"name": "main", "image": "none", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
     spec = {"nodeName": node.identity.name, "volumes": [MEMORY], "containers": [container], **NO_TOKEN}
-    node.identity.cluster.admin.create({"apiVersion": "v1", "kind": "Pod", **mirror, "spec": spec})
+    node.identity.cluster.admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     make_node().run_pod(namespace, "elsewhere", MEMORY, **NO_TOKEN)
     run_pod(node, namespace, "later")
     assert [pod["name"] for pod in node.status()["pods"] if pod["namespace"] == namespace] == ["later"]

@@ -11,7 +11,7 @@ from volmgr.jobs import Result
 from volmgr.model.objects import Node
 from volmgr.operations import Operation
 from volmgr.plugin import Searched, VolumePlugin
-from volmgr.report.world import Hold, Survivor
+from volmgr.report.world import Hold, ServerReading, Survivor
 from volmgr.sources.changes import (
     Complaints,
     ObjectAbsent,
@@ -122,6 +122,13 @@ class NodeMissing:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadingChanged:
+    """More, or fewer, objects are read from the API server."""
+
+    reading: ServerReading
+
+
+@dataclass(frozen=True, slots=True)
 class DriverAppeared:
     """A driver of a type whose drivers come and go is there, new or changed."""
 
@@ -165,6 +172,7 @@ Message = (
     | HoldersAsked
     | NodeStatusRead
     | NodeMissing
+    | ReadingChanged
     | DriverAppeared
     | DriverVanished
     | DriversSearched

@@ -29,6 +29,7 @@ from volmgr.messages import (
     NodeStatusRead,
     OrphansFound,
     ProgressMade,
+    ReadingChanged,
     Reconstructed,
     SurvivorEnded,
 )
@@ -147,6 +148,7 @@ class Reconciler:
             NodeMissing: self._miss_node,
             DriverAppeared: self._register_driver,
             DriverVanished: self._retire_driver,
+            ReadingChanged: self._note_reading,
             DriversSearched: self._note_search,
             Tidied: self._departures.settle,
         }
@@ -170,6 +172,9 @@ class Reconciler:
             self._desk.event(Severity.WARNING, reason, f"source {name}: {state.problem}")
         if self.world.sources_ready != was_ready:
             self._readiness_changed(self._tenancy.reconsider)
+
+    def _note_reading(self, message: ReadingChanged) -> None:
+        self.world.reading = message.reading
 
     def _complain(self, complaints: Complaints) -> None:
         old = self.world.complaints.get(complaints.origin, ())

@@ -76,6 +76,7 @@ def test_the_json_of_a_status_has_the_fields_of_the_report() -> None:
         ],
         "complaints": ["/m/x.yaml: is empty"],
         "contact": [],
+        "reading": None,
     }
 
 

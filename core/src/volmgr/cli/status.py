@@ -34,6 +34,8 @@ def _print_pods(report: StatusReport) -> None:
         click.echo(f"not ready: {'; '.join(report.reasons)}")
     for line in report.contact:
         click.echo(line)
+    if (reading := report.reading) is not None:
+        click.echo(f"read from {reading.server}: watches {reading.watches}, objects asked for {reading.asked}")
     if report.pods:
         _print_table(report)
     else:

@@ -11,7 +11,8 @@ from volmgr.kube.node import OwnNode
 from volmgr.kube.pods import PodSource
 from volmgr.kube.references import FETCHED, References
 from volmgr.kube.thread import KubeThread
-from volmgr.messages import Message
+from volmgr.messages import Message, ReadingChanged
+from volmgr.report.world import ServerReading
 
 if TYPE_CHECKING:
     from volmgr.config import Config
@@ -37,10 +38,12 @@ class KubeMode:
         post: Callable[[Message], None],
     ) -> None:
         settings = config.kubernetes
+        self._address = api.address
+        self._post = post
         self._thread = KubeThread(settings.requests)
         intake = Intake(registry, types)
         self._pods = PodSource(self._thread, api, settings, config.node_name, intake, registry)
-        self._references = References(Surroundings(self._thread, api, settings, intake, registry))
+        self._references = References(Surroundings(self._thread, api, settings, intake, registry), self._tell_reading)
         attaches = config.controller_attaches
         self._node = OwnNode(self._thread, api, settings, config.node_name, post, controller_attach=attaches)
 
@@ -61,6 +64,10 @@ class KubeMode:
         """Let the node's status say which volumes are in use; from any thread."""
         self._thread.post(lambda: self._node.report(volumes))
 
+    def _tell_reading(self, watches: int, asked: int) -> None:
+        self._post(ReadingChanged(ServerReading(server=self._address, watches=watches, asked=asked)))
+
     def _begin(self) -> None:
+        self._tell_reading(0, 0)
         self._node.start()
         self._pods.start()

@@ -6,7 +6,7 @@ rest of them, and what a node may only GET, is asked for (`following`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from volmgr.kube.following import Asked, Collection, Following, Surroundings, Watched
 from volmgr.kube.resources import (
@@ -35,8 +35,11 @@ FETCHED = WATCHED | ASKED | COLLECTED
 class References:
     """Follows what is referred to; on the thread of kube mode."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: Surroundings, told: Callable[[int, int], None] = lambda _watches, _asked: None) -> None:
+        """Call `told` with how many watches there are, and objects that are asked for, whenever that has changed."""
         self._around = around
+        self._told = told
+        self._counted = (0, 0)
         self._limit = around.settings.object_watches if around.api.watch_target() is not None else 0
         self._following: dict[ObjectRef, Following] = {}
         self._watched: set[ObjectRef] = set()
@@ -46,7 +49,7 @@ class References:
 
     @property
     def watches(self) -> int:
-        """Objects that are watched."""
+        """How many there are; one of a kind is for all of its objects."""
         return len(self._watched) + len(self._collections)
 
     @property
@@ -61,6 +64,10 @@ class References:
         for ref in sorted(added):
             self._follow(ref)
         self._promote()
+        counted = self.watches, self.asked
+        if counted != self._counted:
+            self._counted = counted
+            self._told(*counted)
 
     def stop(self) -> None:
         """Follow nothing any more."""

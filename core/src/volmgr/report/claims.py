@@ -80,7 +80,8 @@ class Refused:
 class UnboundClaim:
     """A claim without a volume: what it wants, and why each volume is not for it.
 
-    `more` were not looked at one by one. Of a claim that names its volume, no other is looked at.
+    `more` were not looked at one by one. Of a claim that names its volume, no other is looked at; where a controller
+    gives volumes to claims, none is, since only those in use are read.
     """
 
     namespace: str
@@ -91,6 +92,7 @@ class UnboundClaim:
     more: int
     wanted: str = ""
     named: str = ""
+    by_controller: bool = False
 
     def lines(self) -> Iterator[str]:
         """Say it for people."""
@@ -100,7 +102,9 @@ class UnboundClaim:
             yield f"  PersistentVolume {each.volume}: {each.reason}"
         if self.more:
             yield f"  and {self.more} more; volmgr claims lists them"
-        if not self.refused and self.named:
+        if self.by_controller:
+            yield f"  a controller gives it one: kubectl describe pvc --namespace {self.namespace} {self.name}"
+        elif not self.refused and self.named:
             yield f"  there is no PersistentVolume {self.named}; add it to the manifests, or let the claim name another"
         elif not self.refused:
             yield "  there is no PersistentVolume at all"
@@ -202,7 +206,8 @@ def _unbound(world: World, claim: PersistentVolumeClaim) -> UnboundClaim:
     default = _default(world)
     named = claim.volume_name
     every = [entry.item for entry in world.objects.values() if isinstance(entry.item, PersistentVolume)]
-    volumes = [pv for pv in every if named in {"", pv.metadata.name}]
+    by_controller = "PersistentVolume" in world.fetched_kinds
+    volumes = [pv for pv in every if named in {"", pv.metadata.name} and not by_controller]
 
     def nearness(pv: PersistentVolume) -> tuple[bool, str]:
         return pv.phase != "Available", pv.metadata.name
@@ -220,6 +225,7 @@ def _unbound(world: World, claim: PersistentVolumeClaim) -> UnboundClaim:
         more=len(volumes) - len(nearest),
         wanted=_wanted(claim, storage_class),
         named=named,
+        by_controller=by_controller,
     )
 
 

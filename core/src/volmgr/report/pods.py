@@ -12,7 +12,7 @@ from volmgr.report.volumes import Lens, VolumeReport
 from volmgr.report.waiting import is_mounted, leaves
 
 if TYPE_CHECKING:
-    from volmgr.report.world import Hold, PodEntry, World
+    from volmgr.report.world import Hold, PodEntry, ServerReading, World
 
 MOUNTED = "mounted"
 
@@ -72,7 +72,8 @@ class PodStatus:
 class StatusReport:
     """All Pods, by namespace and name, whether the daemon is ready, and what is wrong with files of manifests.
 
-    `contact` has the sources that were read whole once and do not hear of their API server now.
+    `contact` has the sources that were read whole once and do not hear of their API server now; `reading` says how
+    objects are read from one.
     """
 
     ready: bool
@@ -80,6 +81,7 @@ class StatusReport:
     pods: tuple[PodSummary, ...]
     complaints: tuple[str, ...] = ()
     contact: tuple[str, ...] = ()
+    reading: ServerReading | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,7 @@ def status(world: World) -> StatusReport:
         pods=tuple(_summary(lens, entry) for entry in entries),
         complaints=world.complaint_texts,
         contact=contact_lines(world),
+        reading=world.reading,
     )
 
 

@@ -144,6 +144,15 @@ class Orphan:
     plugin: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerReading:
+    """How what Pods refer to is read from an API server: so many watches, and so many objects that are asked for."""
+
+    server: str
+    watches: int = 0
+    asked: int = 0
+
+
 @dataclass(slots=True)
 class World:
     """The state of the node as the daemon knows it."""
@@ -162,6 +171,8 @@ class World:
     """By source that was read whole once: why it is not current now."""
     source_contact: dict[str, float] = field(default_factory=dict[str, float])
     """By source: when it last heard of an API server, Unix time in seconds."""
+    reading: ServerReading | None = None
+    """Where there is an API server."""
     fetched_kinds: frozenset[str] = frozenset()
     """Kinds of objects that are fetched from an API server while a Pod refers to them; none without one."""
     awaited_objects: dict[ObjectRef, str] = field(default_factory=dict[ObjectRef, str])
