@@ -42,6 +42,8 @@ class Site:
         """What is so, whoever says what."""
         self.times = 0
         self.events = deque[NodeStatusRead]()
+        self.heard: tuple[NodeStatusRead, int] | None = None
+        """The status that the node heard of last, and how many lists it had told then."""
         self.node_hears = deque(["a", "-a", "b"])
         self.controller_hears = deque(["a", "-a", "b"])
         self.wanted = False
@@ -94,13 +96,14 @@ class Site:
 
     def hear(self) -> None:
         """Let the node hear of the next status."""
-        self.node.reconciler.post(self.events.popleft())
+        self.heard = self.events.popleft(), len(self.node.in_use)
+        self.node.reconciler.post(self.heard[0])
 
     def hear_last(self) -> None:
         """Let the node hear of the last status, and never of those before it."""
-        last = self.events.pop()
-        self.events.clear()
-        self.node.reconciler.post(last)
+        while len(self.events) > 1:
+            self.events.popleft()
+        self.hear()
 
     def tell_controller(self) -> None:
         """Let the controller hear of a Pod that comes or goes."""
@@ -128,6 +131,14 @@ class Site:
         self.listed = f"/dev/disk-{self.times}"
         self.show()
 
+    def state(self) -> str:
+        """Give all that what happens next depends on."""
+        world = self.node.world
+        wanted = [(volume.reported_in_use, sorted(volume.mounts)) for volume in world.desired]
+        mine = (self.in_use, self.lists, self.listed, self.attached, self.wanted, self.taken_out, self.cleared)
+        news = (list(self.node_hears), list(self.controller_hears), list(self.events), self.heard, self.node.in_use)
+        return repr((mine, news, wanted, list(world.actual)))
+
     @property
     def is_mounted(self) -> bool:
         """Whether the device is mounted on the node."""
@@ -150,12 +161,14 @@ class Site:
         """Let all that is under way be heard and done; False when it went wrong on the way."""
         right = True
         for _ in range(ROUNDS):
-            for move in (self.patch_last, self.hear, self.control):
-                if move in self.moves():
-                    move()
-                self.node.settle()
-                right = right and self.is_right
-        return right
+            self.node.settle()
+            there = self.moves()
+            under_way = [each for each in (self.patch_last, self.hear, self.control) if each in there]
+            if not under_way:
+                return right
+            under_way[0]()
+            right = right and self.is_right
+        return right  # a controller that has not heard of a Pod takes its disk out of the status again and again
 
 
 @settings(max_examples=150, deadline=None)
@@ -180,6 +193,31 @@ def test_a_mounted_disk_is_attached_in_whatever_order_everybody_hears_and_acts(
     assert site.node.is_mounted("b")
     assert site.in_use == (DISK,)
     assert site.node.warnings() == ()
+
+
+DEPTH = 9
+"""Moves; the shortest order that is wrong without the count of lists has so many (tried by leaving the count out)."""
+SLOW = (Site.tell_node, Site.patch, Site.hear_last, Site.tell_controller, Site.control)
+
+
+def test_none_of_all_orders_of_nine_moves_leaves_a_disk_mounted_that_is_not_attached() -> None:
+    """From a first Pod that goes; every order is tried once, but for those that lead where another has led."""
+    seen = set[str]()
+    paths: deque[tuple[int, ...]] = deque([()])
+    while paths:
+        path = paths.popleft()
+        site = Site()
+        site.begin()
+        for number in (SLOW.index(Site.tell_node), *path):
+            SLOW[number](site)
+            site.node.settle()
+        assert site.is_right, [SLOW[number].__name__ for number in path]
+        state = site.state()
+        if state not in seen and len(path) < DEPTH:
+            names = {each.__name__ for each in site.moves()}
+            paths += [(*path, number) for number, each in enumerate(SLOW) if each.__name__ in names]
+        seen.add(state)
+    assert len(seen) > 100
 
 
 STEPS = ("patched", "attached", "verified", "detached", "late")
