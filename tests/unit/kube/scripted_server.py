@@ -218,6 +218,7 @@ class _Server(ThreadingHTTPServer):
         self.exchanges: Queue[Exchange] = Queue()
         self.open: list[Exchange] = []
         self.accepted = 0
+        self.closed = threading.Semaphore(0)
         self._tls = tls
 
     def get_request(self) -> tuple[socket.socket, object]:
@@ -231,6 +232,7 @@ class _Server(ThreadingHTTPServer):
             request = self._tls.wrap_socket(request, server_side=True)
         super().finish_request(request, client_address)
         request.close()
+        self.closed.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Leave it to the test to notice: cut connections are part of most."""
@@ -268,6 +270,10 @@ class ScriptedServer:
     def next(self) -> Exchange:
         """Wait for the next request."""
         return self._server.exchanges.get(timeout=WAIT)
+
+    def sees_one_closed(self) -> bool:
+        """Wait until the client has closed one more connection between two requests."""
+        return self._server.closed.acquire(timeout=WAIT)
 
     @property
     def is_waiting(self) -> bool:

@@ -87,6 +87,7 @@ def test_a_token_file_that_changed_is_read_again(
     (tmp_path / "next").rename(token)
 
     assert authorization(server, api) == "Bearer two"
+    assert server.sees_one_closed(), "that of the old one"
 
 
 def test_a_token_file_that_is_gone_for_a_moment_leaves_the_last_one(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 
 from tests.unit.kube.recording import QUICK, Clock, Kubeconfigs, Recorder, done, pass_time
 from tests.unit.kube.scripted_server import (
+    WAIT,
     Exchange,
     ScriptedServer,
     bookmark,
@@ -323,17 +325,21 @@ def test_nothing_is_heard_after_the_end(
     assert server.is_waiting
 
 
-def test_it_may_be_stopped_while_it_lists(
-    make: Make, server: ScriptedServer, recorder: Recorder, thread: KubeThread
-) -> None:
-    reflector = make()
+def test_it_may_be_stopped_while_it_lists(api: ApiServer, server: ScriptedServer, recorder: Recorder) -> None:
+    thread = KubeThread(requests=1)
+    thread.start()
+    reflector = Reflector(thread, api, PODS, recorder, QUICK)
+    thread.post(reflector.start)
     listing = server.next()
     done(thread, reflector.stop)
     listing.answer(list_of(pod("a", 1), version=5))
+    after = threading.Event()
+    thread.ask(lambda: None, lambda _: after.set(), lambda _: None)  # by the same thread, after the list
 
-    make(namespace="other")
-    assert server.next().path == "/api/v1/namespaces/other/pods"
+    assert after.wait(WAIT)
+    thread.stop()
     assert recorder.heard.empty()
+    assert server.is_waiting
 
 
 def test_a_sink_may_stop_it_in_the_middle_of_a_record(
