@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
-from cryptography.x509.oid import NameOID
 
 from tests.unit.kube.memory_api import Document, MemoryApi
 from tests.unit.kube.recording import done
 from tests.unit.kube.scripted_server import WAIT
+from tests.unit.kube.signing import condition, issued, stamp
 from volmgr.errors import OperationError, SpecError, TransientError
 from volmgr.host.interface import Certificate, CertificateWish
 from volmgr.kube.certificates import ABANDONED, FAILED_PAUSE, KubeCertificates
@@ -35,7 +34,6 @@ HOUR = 3600
 POD = Pod(metadata=ObjectMeta(name="web", namespace="shop", uid="uid-web"), spec=PodSpec(service_account_name="seller"))
 REQUESTS = "/apis/certificates.k8s.io/v1/namespaces/shop/podcertificaterequests"
 WISH = CertificateWish(signer_name="example.com/mesh", key_type="ECDSAP256")
-SIGNER = ec.generate_private_key(ec.SECP256R1())
 
 
 class Site:
@@ -83,38 +81,12 @@ class Site:
         done(self.thread, lambda: self.certificates.changed(seen))
 
     def sign(self, request: Document, life: int = 2 * HOUR, refresh: int = HOUR) -> str:
-        chain = signed(request, self.now, life)
-        begin, end = self.now + refresh, self.now + life
-        issued = [{"type": "Issued", "status": "True", "reason": "Signed"}]
-        times = {"notBefore": stamp(self.now), "beginRefreshAt": stamp(begin), "notAfter": stamp(end)}
-        self.say(request, {"conditions": issued, "certificateChain": chain, **times})
-        return chain
+        status = issued(request, self.now, life, refresh)
+        self.say(request, status)
+        return str(status["certificateChain"])
 
     def refuse(self, request: Document, kind: str, reason: str = "Policy", message: str = "not for shops") -> None:
-        said = [{"type": kind, "status": "True", "reason": reason, "message": message}]
-        self.say(request, {"conditions": said})
-
-
-def stamp(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def signed(request: Document, now: float, life: int) -> str:
-    """Sign what a request proves, with a comment before the certificate."""
-    proof = x509.load_der_x509_csr(base64.b64decode(request["spec"]["stubPKCS10Request"]))
-    begin = dt.datetime.fromtimestamp(now, dt.UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "signer")])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(proof.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(begin)
-        .not_valid_after(begin + dt.timedelta(seconds=life))
-        .sign(SIGNER, hashes.SHA256())
-    )
-    return "# by hand\n" + certificate.public_bytes(Encoding.PEM).decode()
+        self.say(request, {"conditions": [condition(kind, reason, message, self.now)]})
 
 
 @pytest.fixture
