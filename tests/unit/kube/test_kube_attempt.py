@@ -36,6 +36,14 @@ def test_a_missing_right_names_subresource_and_group() -> None:
     assert 'on "volumeattachments" of the API group "storage.k8s.io"' in str(attachment.refused(Refusal(403, "no")))
 
 
+def test_a_node_is_not_told_to_be_granted_what_no_role_grants_it() -> None:
+    said = 'secrets "a" is forbidden: User "system:node:n1" cannot get resource "secrets": node: no relationship found'
+    error = Attempt("get", SECRETS.path("d", "a"), "https://api.test", "k").refused(Refusal(403, said))
+
+    assert "grant" not in str(error)
+    assert "what Pods of its own use" in str(error)
+
+
 def test_a_code_that_http_does_not_know_is_said_all_the_same() -> None:
     assert "at https://api.test: 599" in str(Attempt("get", "/x", "https://api.test", "k").refused(Refusal(599, "")))
 

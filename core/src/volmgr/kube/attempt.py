@@ -26,7 +26,7 @@ class Attempt:
         """Say what the server said, and which right or credentials it is about."""
         said = f"{_status_words(refusal.code)}: {refusal.message}" if refusal.message else _status_words(refusal.code)
         return ApiError(
-            self._text(said, self._remedy(refusal.code)),
+            self._text(said, self._remedy(refusal)),
             status=refusal.code,
             reason=refusal.reason,
             retry_after=refusal.retry_after,
@@ -58,10 +58,12 @@ class Attempt:
         text = f"cannot {self.what} at {self.address}: {why}"
         return f"{text}; {remedy}" if remedy else text
 
-    def _remedy(self, code: int) -> str:
-        match code:
+    def _remedy(self, refusal: Refusal) -> str:
+        match refusal.code:
             case HTTPStatus.UNAUTHORIZED:
                 return f"the server does not accept the credentials of {self.origin}: renew them"
+            case HTTPStatus.FORBIDDEN if _NODE in refusal.message:  # no role helps: the Node authorizer decides
+                return "a node may read what Pods of its own use, as soon as the server has seen the Pod, and no more"
             case HTTPStatus.FORBIDDEN:
                 resource, group, _, _ = _parts(self.path)
                 return (
@@ -94,6 +96,8 @@ def _distrust(cause: BaseException) -> str | None:
     return None
 
 
+_NODE = 'User "system:node:'
+"""In a refusal: who asked is a node."""
 _NAME_MISMATCHES = frozenset({62, 64})
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL."""
 
