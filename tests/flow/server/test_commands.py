@@ -72,6 +72,7 @@ def test_json_may_be_asked_for_before_and_after_the_command(client: Client, word
         "pods": [],
         "complaints": [],
         "contact": [],
+        "reading": None,
     }
 
 
