@@ -230,8 +230,10 @@ class KubeTokens:
                 key=lambda token: token.expires_at,
                 default=None,
             )
-            if known is not None:
+            if known is not None and known != self._tokens.get(wish):
                 self._tokens[wish] = known
+                if self._kept.get(wish.pod_uid, wish.key) != known.value.encode():
+                    self._keep(wish, known)  # it was in the volume before tokens were to be kept
             return known
 
     def _request(self, wish: Wish) -> Token:
