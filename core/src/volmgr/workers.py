@@ -23,7 +23,8 @@ class Workers(Generic[T]):
         """Hand each result to `deliver`, on the worker's thread; at most `limit` threads, and ROOM a slow one."""
         self._deliver = deliver
         self._limit = limit
-        self._queue: SimpleQueue[Callable[[], T]] = SimpleQueue()
+        self._queue: SimpleQueue[Callable[[], T] | None] = SimpleQueue()
+        """None has a thread look whether it is one too many."""
         self._lock = threading.Lock()
         self._idle = 0
         self._count = 0
@@ -50,9 +51,12 @@ class Workers(Generic[T]):
             self._start()
 
     def take_room_back(self) -> None:
-        """Take that allowance back: the slow chore has ended."""
+        """Take that allowance back: the slow chore has ended, and so do threads that are too many, idle ones too."""
         with self._lock:
             self._limit -= ROOM
+            surplus = max(0, min(self._idle - self._queued, self._count - self._limit))
+        for _ in range(surplus):
+            self._queue.put(None)
 
     def _start(self) -> None:
         try:
@@ -72,7 +76,9 @@ class Workers(Generic[T]):
             chore = self._queue.get()
             with self._lock:
                 self._idle -= 1
-                self._queued -= 1
+                self._queued -= chore is not None
+            if chore is None:
+                continue
             try:
                 result = chore()
             except BaseException:  # a chore classifies its own errors: this one is our bug

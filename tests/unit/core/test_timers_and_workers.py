@@ -89,6 +89,30 @@ def test_no_more_chores_than_allowed_run_at_once_but_others_beside_a_slow_one() 
     assert results.get(timeout=10) == "after"
 
 
+def test_threads_that_a_slow_chore_made_room_for_end_with_it_though_nothing_else_is_to_be_done() -> None:
+    results: SimpleQueue[threading.Thread] = SimpleQueue()
+    workers = Workers[threading.Thread](results.put, limit=1)
+    release, together = threading.Event(), threading.Barrier(3)
+
+    def slow() -> threading.Thread:
+        together.wait(10)
+        release.wait(10)
+        return threading.current_thread()
+
+    workers.make_room()
+    for _ in range(3):
+        workers.submit(slow)
+    release.set()
+    threads = [results.get(timeout=10) for _ in range(3)]
+    workers.take_room_back()
+    workers.submit(threading.current_thread)
+    left = results.get(timeout=10)
+    for thread in threads:
+        if thread is not left:
+            thread.join(10)
+    assert [thread for thread in threads if thread.is_alive()] == [left]
+
+
 def test_a_chore_that_fails_unexpectedly_does_not_end_its_worker() -> None:
     results: SimpleQueue[str] = SimpleQueue()
     workers = Workers[str](results.put, limit=1)
