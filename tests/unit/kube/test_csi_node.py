@@ -243,6 +243,16 @@ def test_the_first_contact_is_tried_after_30_ms_times_8_and_never_given_up(site:
     assert (site.csi.is_ready, site.csi.problem) == (True, "")
 
 
+def test_a_node_that_is_not_there_yet_is_waited_for_and_its_appearance_wakes(site: Site) -> None:
+    node = site.api.objects.pop(NODE)
+    site.started()
+    assert "create the Node, which volmgrd never does" in site.csi.problem
+    site.api.put(NODE, node)
+    site.csi.saw_node("uid-n1")
+    site.settle()
+    assert site.csi.is_ready
+
+
 def test_a_later_update_that_fails_is_tried_after_10_ms_times_5_and_the_node_stays_ready(site: Site) -> None:
     site.started()
     site.api.refusal = ApiError("503 Service Unavailable", status=503)

@@ -184,7 +184,7 @@ class CsiNodes:
 
 def _publish(api: Api, node_name: str, drivers: tuple[DriverInfo, ...], gone: tuple[str, ...]) -> _Published:
     """Bring Node and CSINode in line; on a request thread, raises ApiError."""
-    node = _read(api, NODES.path(name=node_name))
+    node = _node(api, node_name)
     uid = str(cast("Document", node.get("metadata", {})).get("uid", ""))
     problems = collisions(node, drivers)
     good = tuple(info for info in drivers if info.name not in problems)
@@ -196,6 +196,15 @@ def _publish(api: Api, node_name: str, drivers: tuple[DriverInfo, ...], gone: tu
         metadata = {**cast("Document", step["metadata"]), "resourceVersion": _version(document)}
         document = _decoded(api.update(CSI_NODES.path(name=node_name), {**step, "metadata": metadata}))
     return _Published(uid, problems)
+
+
+def _node(api: Api, node_name: str) -> Document:
+    try:
+        return _read(api, NODES.path(name=node_name))
+    except ApiError as error:
+        if not error.is_missing:
+            raise
+        raise ApiError(f"{error}; create the Node, which volmgrd never does", status=error.status) from error
 
 
 def _own(api: Api, node_name: str, uid: str) -> Document:

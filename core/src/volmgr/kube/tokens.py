@@ -212,7 +212,7 @@ class KubeTokens:
         return token
 
     def forget(self, pod_uid: str) -> None:
-        """Drop what a Pod has that is gone."""
+        """Drop what a Pod has that is gone; raises OperationError when what is kept of it cannot be removed."""
         with self._lock:
             self._tokens = {wish: token for wish, token in self._tokens.items() if wish.pod_uid != pod_uid}
             self._pauses = {wish: pause for wish, pause in self._pauses.items() if wish.pod_uid != pod_uid}
