@@ -46,6 +46,10 @@ class Intake:
         """Let an object stand as it is now; one that cannot be read is a complaint, and its last good state stays."""
         origin = origin_of(resource, seen.namespace, seen.name)
         document = kept(resource, seen.raw)
+        recorded = resource.kind != "Secret" or self._registry.keeps_secrets
+        raw = msgspec.json.encode(document) if recorded else b""
+        if resource.kind == "Pod" and self._registry.has_pod(SOURCE, origin, raw):
+            return True  # most changes of a Pod's status say nothing of its volumes
         try:
             value = self._read(document, origin)
         except SchemaError as error:
@@ -55,8 +59,6 @@ class Intake:
             )
             self._registry.complain(SOURCE, origin, errors)
             return True
-        recorded = resource.kind != "Secret" or self._registry.keeps_secrets
-        raw = msgspec.json.encode(document) if recorded else b""
         parsed = Parsed(items=(Item(value, 1, raw),))
         return self._registry.offer(SOURCE, origin, seen.version, parsed, read_at=time.time())
 

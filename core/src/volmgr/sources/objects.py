@@ -88,6 +88,10 @@ class Objects:
                 self._ledger.write_object(offer)
                 self._retained.add(ref)
 
+    def lacks(self, refs: frozenset[ObjectRef]) -> bool:
+        """Say whether one of these stands and is not on disk; needs no lock."""
+        return any(ref not in self._retained and ref in self._standing for ref in refs)
+
     def decide(self, ref: ObjectRef) -> None:
         """Settle what one object is now, given what all places offer."""
         before = self._standing.get(ref)

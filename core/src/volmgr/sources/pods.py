@@ -70,6 +70,16 @@ class Pods:
         """Give why one offer of a place is refused."""
         return self._refusals.get(place, {}).get(uid)
 
+    def stands_as(self, place: Place, raw: bytes) -> bool:
+        """Say whether a place offers a single Pod, by this document, and that is what stands and is recorded."""
+        offers = self._offers.get(place, {})
+        if len(offers) != 1 or self._refusals.get(place):
+            return False
+        uid, offer = next(iter(offers.items()))
+        held = self._accepted.get(uid)
+        stands = held is not None and held.standing is Standing.PRESENT and held.offer.place == place
+        return stands and uid not in self.unrecorded and offer.raw == raw
+
     def find(self, uid: str) -> Accepted | None:
         """Give an accepted Pod, present or leaving."""
         return self._accepted.get(uid)

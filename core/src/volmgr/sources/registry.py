@@ -123,6 +123,12 @@ class Registry:
                 self._contact.heard(read_at)
             return self._all_recorded
 
+    def has_pod(self, source: str, origin: str, raw: bytes) -> bool:
+        """Say whether a place offers just this Pod, word by word, and it stands: to offer it again is in vain."""
+        place = Place(source, origin)
+        with self._lock:
+            return place not in self._absent and not self._faults.get(place) and self._pods.stands_as(place, raw)
+
     def digest(self, source: str, origin: str) -> str:
         """Give a digest of what a file says, or of what is recorded that it said; both alike for the same.
 
@@ -309,8 +315,11 @@ class Registry:
 
         Raises OperationError.
         """
+        wanted = frozenset(refs)
+        if not self._objects.lacks(wanted):
+            return  # each mount asks: those of a whole node must not queue behind the list that brought them
         with self._lock:
-            self._objects.keep(frozenset(refs))
+            self._objects.keep(wanted)
 
     def _tell(self, *places: Place) -> None:
         """Say which claims have which volumes now, and what is wrong with each place where that changed."""
