@@ -266,9 +266,11 @@ class KubeCertificates:
         good = state.good
         if good is None or now >= good.expires_at:
             raise error
+        pause = self._settings.await_max
         if not isinstance(error, TransientError):
+            pause = FAILED_PAUSE
             log.warning("a certificate is due and stays until %s: %s", rfc3339(good.expires_at), error)
-        return replace(good, due_at=min(now + self._settings.await_max, good.expires_at))
+        return replace(good, due_at=min(now + pause, good.expires_at))
 
     def _follow(self) -> None:
         """Watch the requests of this node while one waits; on the thread of Kubernetes mode."""
