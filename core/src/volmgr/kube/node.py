@@ -111,7 +111,7 @@ class OwnNode:
         if self._node is not None and _is_older(node, self._node):
             return  # a watch may lag behind what a patch was answered with
         self._node = node
-        if node.volumes_in_use == self._in_use:
+        if not self._patching and node.volumes_in_use == self._in_use:  # else an older list is still on its way there
             self._shown = self._lists
         self._post(NodeStatusRead(node, reports=self._shown))
         self._mark(node)
@@ -133,7 +133,8 @@ class OwnNode:
         self._patching = True
         self._sent = self._lists, wanted
         path = NODES.path(name=self._name, subresource="status")
-        body = {"status": {"volumesInUse": list(wanted)}}
+        version = node.metadata.resource_version  # a patch that is late must not undo what came after it
+        body = {"metadata": {"resourceVersion": version}, "status": {"volumesInUse": list(wanted)}}
         self._thread.ask(lambda: self._api.patch(path, body, kind=PatchKind.MERGE), self._patched, self._not_patched)
 
     def _patched(self, raw: bytes) -> None:
@@ -141,17 +142,21 @@ class OwnNode:
         self._shown, sent = self._sent
         self._take(raw)
         agreed = self._node is not None and self._node.volumes_in_use == sent
-        self._pause = 0.0 if agreed else self._longer()
+        self._pause = 0.0 if agreed else self._longer(self._settings.await_initial)
         self._patch_soon(self._pause)  # what is in use may have changed meanwhile; another writer must not make us spin
 
     def _not_patched(self, error: ApiError) -> None:
         self._patching = False
-        self._pause = self._longer()
+        if error.is_conflict:  # somebody wrote meanwhile: the watch shows what, if it has not already
+            self._pause = self._longer(self._settings.status_debounce)
+            self._patch_soon(self._pause)
+            return
+        self._pause = self._longer(self._settings.await_initial)
         log.warning("volumesInUse of node %s: %s; tried again in %g s", self._name, error, self._pause)
         self._patch_soon(max(self._pause, error.retry_after))
 
-    def _longer(self) -> float:
-        return min(max(self._pause * 2, self._settings.await_initial), self._settings.await_max)
+    def _longer(self, first: float) -> float:
+        return min(max(self._pause * 2, first), self._settings.await_max)
 
     def _mark(self, node: Node) -> None:
         """Say by the annotation who attaches, as kubelet does."""
