@@ -21,7 +21,8 @@ from tests.unit.kube.scripted_server import WAIT
 from tests.unit.kube.signing import condition, issued, stamp
 from volmgr.errors import OperationError, SpecError, TransientError
 from volmgr.host.interface import Certificate, CertificateWish
-from volmgr.kube.certificates import ABANDONED, FAILED_PAUSE, KubeCertificates
+from volmgr.kube.certificate_state import ABANDONED, FAILED_PAUSE
+from volmgr.kube.certificates import KubeCertificates
 from volmgr.kube.errors import ApiError
 from volmgr.kube.reflector import Seen
 from volmgr.kube.thread import KubeThread

@@ -14,14 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from volmgr.errors import OperationError, PluginError, SpecError, TransientError, VolmgrError
 from volmgr.host.interface.certificates import Certificate, CertificateWish
+from volmgr.kube.certificate_state import FAILED_PAUSE, State, settled
 from volmgr.kube.errors import ApiError
 from volmgr.kube.reflector import Reflector, Seen
 from volmgr.kube.resources import CERTIFICATE_REQUESTS, NODES, SERVICE_ACCOUNTS
@@ -33,61 +33,10 @@ if TYPE_CHECKING:
     from volmgr.model.kube import KubeSettings
     from volmgr.model.pod import Pod
 
-ABANDONED = 600.0
-"""Seconds after which a request that was never seen counts as deleted; kubelet's assumeDeletedThreshold."""
-SPREAD = 300.0
-"""Seconds by which certificates are replaced later than their signer says, at random; kubelet's jitter."""
-FAILED_PAUSE = 60.0
-"""Seconds until another request follows one that failed: each stays on the server for a while."""
-
 log = logging.getLogger("volmgr.kube")
 
 _Key = tuple[str, str, int]
 """UID of the Pod, name of the volume, number of the source."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _State:
-    """What is known of one source: `good` is the certificate that it has, `name` the request that waits."""
-
-    good: Certificate | None = None
-    signer: str = ""
-    name: str = ""
-    namespace: str = ""
-    private: bytes = field(default=b"", repr=False)
-    since: float = 0.0
-    seen: bool = False
-    refusal: str = ""
-    is_final: bool = False
-    until: float = 0.0
-    """When another request may follow the refusal."""
-
-    @property
-    def waits_for(self) -> str:
-        return f"{CERTIFICATE_REQUESTS.kind} {self.namespace}/{self.name}"
-
-    def may_ask(self, now: float) -> bool:
-        """Say whether it is time for another request."""
-        if self.name:
-            return not self.seen and now >= self.since + ABANDONED
-        return not self.refusal or (not self.is_final and now >= self.until)
-
-
-class _Condition(msgspec.Struct):
-    type: str
-    reason: str = ""
-    message: str = ""
-
-
-class _Status(msgspec.Struct, rename="camel"):
-    conditions: list[_Condition] = []
-    certificate_chain: str = ""
-    begin_refresh_at: datetime | None = None
-    not_after: datetime | None = None
-
-
-class _Request(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
 
 
 class _Metadata(msgspec.Struct):
@@ -124,7 +73,7 @@ class KubeCertificates:
         self._wall = wall
         self._spread = spread
         self._lock = threading.Lock()
-        self._states: dict[_Key, _State] = {}
+        self._states: dict[_Key, State] = {}
         self._reflector: Reflector | None = None
         self._trouble = ""
 
@@ -173,7 +122,7 @@ class KubeCertificates:
             key, state = self._waiting(seen)
             if key is None or state is None:
                 return
-            self._states[key] = after = _settled(state, seen, self._wall(), self._spread())
+            self._states[key] = after = settled(state, seen, self._wall(), self._spread())
         if not after.name:
             self._tell(state)
 
@@ -183,33 +132,33 @@ class KubeCertificates:
             key, state = self._waiting(seen)
             if key is None or state is None:
                 return
-            self._states[key] = _State(good=state.good)
+            self._states[key] = State(good=state.good)
         self._tell(state)
 
     def troubled(self, error: ApiError | None) -> None:
         """Remember why it is not known what was signed."""
         self._trouble = "" if error is None else str(error)
 
-    def _tell(self, state: _State) -> None:
+    def _tell(self, state: State) -> None:
         self._thread.post(self._follow)  # later: a reflector is not stopped while it tells something
         self._appeared(state.waits_for)
 
-    def _waiting(self, seen: Seen) -> tuple[_Key, _State] | tuple[None, None]:
+    def _waiting(self, seen: Seen) -> tuple[_Key, State] | tuple[None, None]:
         for key, state in self._states.items():
             if state.name and (state.namespace, state.name) == (seen.namespace, seen.name):
                 return key, state
         return None, None
 
-    def _state(self, key: _Key, held: bytes) -> _State:
+    def _state(self, key: _Key, held: bytes) -> State:
         with self._lock:
             state = self._states.get(key)
         if state is None and held:
             with _installed():
                 from volmgr.kube.key_pairs import held_certificate
-            state = _State(good=held_certificate(held))
-        return state or _State()
+            state = State(good=held_certificate(held))
+        return state or State()
 
-    def _ask(self, key: _Key, state: _State, pod: Pod, wish: CertificateWish, now: float) -> _State:
+    def _ask(self, key: _Key, state: State, pod: Pod, wish: CertificateWish, now: float) -> State:
         """Make a request, and give what is known then: a signer may be quicker than the answer."""
         with _installed():
             from volmgr.kube.key_pairs import new_key
@@ -217,7 +166,7 @@ class KubeCertificates:
         namespace = pod.metadata.namespace
         name = f"req-{secrets.token_hex(8)}"
         body = self._request(pod, wish, name, proof)
-        waiting = _State(
+        waiting = State(
             good=state.good, signer=wish.signer_name, name=name, namespace=namespace, private=private, since=now
         )
         with self._lock:
@@ -227,7 +176,7 @@ class KubeCertificates:
             self._api.create(CERTIFICATE_REQUESTS.path(namespace), body)
         except ApiError:
             with self._lock:
-                self._states[key] = _State(good=state.good)
+                self._states[key] = State(good=state.good)
             self._thread.post(self._follow)
             raise
         with self._lock:
@@ -261,7 +210,7 @@ class KubeCertificates:
     def _uid(self, path: str) -> str:
         return msgspec.json.decode(self._api.get(path), type=_Named).metadata.uid
 
-    def _instead(self, state: _State, error: VolmgrError, now: float) -> Certificate:
+    def _instead(self, state: State, error: VolmgrError, now: float) -> Certificate:
         """Give the certificate that there is, for a while; raise when there is none that is good."""
         good = state.good
         if good is None or now >= good.expires_at:
@@ -285,50 +234,6 @@ class KubeCertificates:
         elif not waits and self._reflector is not None:
             self._reflector.stop()
             self._reflector, self._trouble = None, ""
-
-
-def _settled(state: _State, seen: Seen, now: float, share: float) -> _State:
-    """Give what a waiting source has become by what the server shows of its request."""
-    try:
-        status = msgspec.json.decode(seen.raw, type=_Request).status
-    except msgspec.DecodeError as error:
-        return _failed(state, f"{state.waits_for} cannot be read: {error}", now)
-    for said in status.conditions:
-        match said.type:
-            case "Issued":
-                return _issued(state, status, now, share)
-            case "Denied" | "Failed":
-                return _refused(state, said, now)
-            case _:
-                pass
-    return replace(state, seen=True)
-
-
-def _issued(state: _State, status: _Status, now: float, share: float) -> _State:
-    from volmgr.kube.key_pairs import plain_chain
-
-    try:
-        chain = plain_chain(status.certificate_chain)
-    except ValueError:
-        problem = f"signer {state.signer} gave damaged certificates ({state.waits_for}); look at the signer"
-        return _failed(state, problem, now)
-    end = status.not_after.timestamp() if status.not_after else 0.0
-    begin = status.begin_refresh_at.timestamp() if status.begin_refresh_at else end
-    due = min(begin + share * min(SPREAD, max(0.0, end - begin) / 2), end)
-    return _State(good=Certificate(key=state.private, chain=chain, due_at=due, expires_at=end))
-
-
-def _refused(state: _State, said: _Condition, now: float) -> _State:
-    why = ": ".join(part for part in (said.reason, said.message) if part) or "it does not say why"
-    if said.type == "Failed":
-        return _failed(state, f"signer {state.signer} failed to sign a certificate ({state.waits_for}): {why}", now)
-    problem = f"signer {state.signer} denied a certificate ({state.waits_for}): {why}"
-    remedy = "change podCertificate, or what the signer allows, and create the Pod anew"
-    return replace(_failed(state, f"{problem}; {remedy}", now), is_final=True)
-
-
-def _failed(state: _State, refusal: str, now: float) -> _State:
-    return _State(good=state.good, refusal=refusal, until=now + FAILED_PAUSE)
 
 
 def _explained(wish: CertificateWish, error: ApiError) -> VolmgrError:
