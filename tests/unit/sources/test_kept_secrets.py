@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from volmgr import manifest
+from volmgr import manifest, records
 from volmgr.host.paths import Paths
 from volmgr.manifest import Parsed
 from volmgr.model.meta import ObjectRef
@@ -154,6 +154,7 @@ def test_a_damaged_secret_is_not_there_and_named_without_its_content(
     assert again.values() == []
     again.show()
     again.registry.keep([REF])
+    assert again.told[-1] == Complaints(str(path), ())
     assert Bench(bench.host).values() == [VALUE.encode()]
 
 
@@ -166,6 +167,16 @@ def test_a_damaged_secret_that_nobody_uses_goes() -> None:
     again = Bench(bench.host)
     again.registry.retain([])
     assert again.records() == {}
+
+
+def test_what_a_daemon_that_was_killed_has_left_of_a_write_is_removed() -> None:
+    bench = Bench()
+    left = [bench.host.paths.secrets / "objects", bench.host.paths.secrets / "tokens" / "uid-a"]
+    for directory in left:
+        bench.host.files.ensure_directory(directory, 0o700)
+        bench.host.files.write(directory / ".Secret.json.1.2.tmp", VALUE.encode())
+    records.sweep(bench.host.files, bench.host.paths.state)
+    assert [bench.host.files.names(directory) for directory in left] == [(), ()]
 
 
 def test_one_record_that_takes_the_place_of_another_is_damaged() -> None:

@@ -37,6 +37,8 @@ class Ledger:
         self._pods = paths.state / "pods"
         self._objects = paths.state / "objects"
         self._secrets = paths.secrets / "objects"
+        self._damaged: set[Path] = set()
+        self._mended: set[Path] = set()
 
     def write_pod(self, accepted: Accepted) -> None:
         """Write a Pod's record, so that it survives a power cut."""
@@ -45,18 +47,22 @@ class Ledger:
             body["successor"] = _offer_body(accepted.successor)
         if accepted.replaces:
             body["replaces"] = accepted.replaces
-        records.write(self._files, self._pods / f"{accepted.offer.pod.uid}.json", _POD, body, durable=True)
+        path = self._pods / f"{accepted.offer.pod.uid}.json"
+        records.write(self._files, path, _POD, body, durable=True)
+        self._settle(path)
 
     def remove_pod(self, uid: str) -> None:
         """Remove a Pod's record."""
-        self._files.remove_file(self._pods / f"{uid}.json", durable=True)
+        path = self._pods / f"{uid}.json"
+        self._files.remove_file(path, durable=True)
+        self._settle(path)
 
     def pods(self) -> Iterator[Accepted | ManifestError]:
         """Read every Pod's record; a damaged one is an error that names it."""
         for path, body in self._read(self._pods, _POD):
             accepted = None if body is None else _accepted(body)
             if accepted is None or accepted.offer.pod.uid != path.stem:
-                yield _damaged(
+                yield self._damage(
                     path, "nothing of the Pod is taken away until its source offers it; remove the record to give it up"
                 )
             else:
@@ -78,8 +84,9 @@ class Ledger:
         if secret:
             self._files.ensure_directory(self._secrets.parent, 0o700, exact=True)
             self._files.ensure_directory(self._secrets, 0o700, exact=True)
-        kind = _SECRET if secret else _OBJECT
-        records.write(self._files, self._object(ref_of(offer.item)), kind, body, durable=True)
+        path, kind = self._object(ref_of(offer.item)), _SECRET if secret else _OBJECT
+        records.write(self._files, path, kind, body, durable=True)
+        self._settle(path)
 
     def remove_object(self, ref: ObjectRef) -> None:
         """Remove an object's record."""
@@ -91,6 +98,7 @@ class Ledger:
         for name in self._files.names(self._secrets):
             if name.endswith(".json") and not name.startswith(".") and name not in kept:
                 self._files.remove_file(self._secrets / name, durable=True)
+                self._settle(self._secrets / name)
 
     def objects(self) -> Iterator[ObjectOffer | ManifestError]:
         """Read every object's record; a damaged one is an error that names it."""
@@ -99,9 +107,24 @@ class Ledger:
             for path, body in self._read(directory, kind):
                 offer = None if body is None else _object_offer(body)
                 if offer is None or self._object(ref_of(offer.item)) != path:
-                    yield _damaged(path, "the object is read anew when its source offers it")
+                    yield self._damage(path, "the object is read anew when its source offers it")
                 else:
                     yield offer
+
+    def take_mended(self) -> tuple[Path, ...]:
+        """Give the records that were damaged and are not any more, each once."""
+        mended = tuple(sorted(self._mended))
+        self._mended.clear()
+        return mended
+
+    def _damage(self, path: Path, remedy: str) -> ManifestError:
+        self._damaged.add(path)
+        return ManifestError("the record is damaged or was written by a newer volmgr", file=str(path), remedy=remedy)
+
+    def _settle(self, path: Path) -> None:
+        if path in self._damaged:
+            self._damaged.discard(path)
+            self._mended.add(path)
 
     def _object(self, ref: ObjectRef) -> Path:
         directory = self._secrets if ref.kind == Secret.__name__ else self._objects
@@ -114,10 +137,6 @@ class Ledger:
                 with suppress(OperationError):  # unreadable is damaged
                     body = records.read(self._files, directory / name, kind)
                 yield directory / name, body
-
-
-def _damaged(path: Path, remedy: str) -> ManifestError:
-    return ManifestError("the record is damaged or was written by a newer volmgr", file=str(path), remedy=remedy)
 
 
 def _offer_body(offer: PodOffer) -> dict[str, object]:

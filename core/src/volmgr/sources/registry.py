@@ -320,11 +320,14 @@ class Registry:
             return  # each mount asks: those of a whole node must not queue behind the list that brought them
         with self._lock:
             self._objects.keep(wanted)
+            self._tell()
 
     def _tell(self, *places: Place) -> None:
         """Say which claims have which volumes now, and what is wrong with each place where that changed."""
         if self._binder:
             self._binder.settle()
+        for path in self._ledger.take_mended():
+            self._sink(Complaints(str(path), ()))
         for place in sorted({*places, *self._pods.touched, *self._objects.touched}):
             errors = (*self._faults.get(place, ()), *self._pods.refusals(place), *self._objects.refusals(place))
             said = tuple(map(str, errors))
