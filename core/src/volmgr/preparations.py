@@ -137,7 +137,7 @@ class Preparations:
                 return Ask(lambda: self._settle(preparation, problem, held, way))
             return Ask(lambda: self._settle(preparation, bound, held, way))
 
-        self._desk.outside.submit(perform)
+        self._desk.outside.submit(way.noting(perform))
 
     def _settle(
         self, preparation: Preparation, ending: Bound | Exception, held: tuple[Held, ...], way: GivingWay

@@ -164,13 +164,12 @@ class Runner:
         self._world.running[operation] = Running(operation=operation, since=self._world.clock)
         patience = allowed + self._desk.config.quarantine_grace
         overdue = self._desk.outside.monotonic() + patience
-        self._giving_way[operation] = GivingWay(
-            self._desk, lambda: self._await_until(operation, overdue), at_most=patience
-        )
+        way = GivingWay(self._desk, lambda: self._await_until(operation, overdue), at_most=patience)
+        self._giving_way[operation] = way
         self._touch(operation)
         uids = (operation.pod_uid,) if operation.pod_uid else tuple(desired.mounts if desired else ())
         needed = frozenset(ref for uid in uids for ref in self._desk.references.get(uid, ()))
-        self._desk.outside.submit(lambda: self._perform(job, needed))
+        self._desk.outside.submit(way.noting(lambda: self._perform(job, needed)))
 
     def _perform(self, job: Job, needed: frozenset[ObjectRef]) -> Result:
         """Run on a worker."""

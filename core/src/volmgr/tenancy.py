@@ -263,7 +263,7 @@ class Tenancy:
         if entry.released or not plugins.know_holders or not self._world.actual.of_pod(uid):
             return False
         way = GivingWay(self._desk)  # a runtime may hang
-        self._desk.outside.submit(lambda: HoldersAsked(uid, plugins.holders(uid), way.over))
+        self._desk.outside.submit(way.noting(lambda: HoldersAsked(uid, plugins.holders(uid), way.over)))
         return True
 
     def hear_holders(self, message: HoldersAsked) -> None:
