@@ -9,13 +9,13 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import burst, directories, footprint, groups, kubelet, latency, payloads, scale
+from tests.bench import burst, directories, footprint, groups, kube, kubelet, latency, payloads, scale
 from tests.bench.measures import Measure, table
 from tests.bench.node import Node
 from volmgr.host import syscalls
@@ -31,7 +31,7 @@ def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser("python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small and few, in seconds: that it runs, not how fast")
-    parser.add_argument("--only", nargs="*", metavar="PART", help=f"of {', '.join(_parts(quick=True))}")
+    parser.add_argument("--only", nargs="*", metavar="PART", help=f"of {', '.join(_parts(quick=True))}; kube only so")
     parser.add_argument("--disk", action=argparse.BooleanOptionalAction, help="the root directory on a disk, too")
     parser.add_argument("--kubelet", action=argparse.BooleanOptionalAction, help="kubelet's own volume manager, too")
     arguments = parser.parse_args()
@@ -62,6 +62,7 @@ def _parts(*, quick: bool) -> Mapping[str, Part]:
             "payloads": lambda top: payloads.payloads(top, 5, 10, 2),
             "local": lambda top: directories.restart(top, 20, 1),
             "ownership": lambda top: groups.ownership(top, 3000, 1),
+            "kube": lambda top: kube.kube(top, kube.QUICK),
         }
     return {
         "start": lambda top: footprint.start(top, 10),
@@ -73,8 +74,12 @@ def _parts(*, quick: bool) -> Mapping[str, Part]:
         "payloads": lambda top: payloads.payloads(top, 100, 200, 10),
         "local": lambda top: directories.restart(top, 1000, 5),
         "ownership": lambda top: groups.ownership(top, 300_000, 3),
+        "kube": lambda top: kube.kube(top, kube.FULL),
     }
 
+
+_ON_REQUEST = frozenset({"kube"})
+"""Parts that are measured only when --only names them: they need the servers that `make e2e-kube` builds."""
 
 _ON_DISK: Mapping[str, Part] = {
     "latency": lambda top: latency.latency(top, 40),
@@ -97,7 +102,8 @@ def _run(arguments: argparse.Namespace, top: Path) -> None:
         others = kubelet.measured(memory)
         if not others:
             print("kubelet: not measured, since there is no Go to build its volume manager with")
-    parts = {name: part for name, part in _parts(quick=quick).items() if not arguments.only or name in arguments.only}
+    wanted: Collection[str] = arguments.only or _parts(quick=quick).keys() - _ON_REQUEST
+    parts = {name: part for name, part in _parts(quick=quick).items() if name in wanted}
     _measure(memory, parts, others)
     if arguments.disk is not False:
         _measure(

@@ -42,6 +42,15 @@ class MountTable:
             self._poll.poll((deadline - time.monotonic()) * 1000)
         return time.perf_counter()
 
+    def until_so(self, is_so: Callable[[], bool]) -> float:
+        """Wait until something is so that only a mount or unmount makes so; gives the time (time.perf_counter)."""
+        deadline = time.monotonic() + PATIENCE
+        while not is_so():
+            if time.monotonic() > deadline:
+                raise TimeoutError("the mount table never changed as was waited for")
+            self._poll.poll((deadline - time.monotonic()) * 1000)
+        return time.perf_counter()
+
     def until_mounted(self, path: Path) -> float:
         """Wait until something is mounted at a path."""
         return self.until(lambda table: _field(path) in table)

@@ -36,7 +36,7 @@ class Started:
 class Node:
     """One root directory with its daemon, manifests directory and socket."""
 
-    def __init__(self, top: Path, *, directory: bool = True) -> None:
+    def __init__(self, top: Path, *, directory: bool = True, options: Sequence[str] = ()) -> None:
         """Lay everything out below `top`; nothing is started."""
         self.top = top
         self.root = top / "root"
@@ -44,6 +44,7 @@ class Node:
         self.staging = top / "staging"
         self.socket = str(top / "volmgr.sock")
         self._directory = directory
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         for path in (self.manifests, self.staging):
             path.mkdir(parents=True, exist_ok=True)
@@ -59,7 +60,7 @@ class Node:
     def start(self) -> Started:
         """Start the daemon and wait until it says that it is ready."""
         command = [str(Path(sys.executable).with_name("volmgrd")), "--root-dir", str(self.root)]
-        command += ["--socket", self.socket, "--config", str(self.top / "config.yaml")]
+        command += ["--socket", self.socket, "--config", str(self.top / "config.yaml"), *self._options]
         if self._directory:
             command += ["--manifests", str(self.manifests)]
         notify = f"\0volmgr-bench-{os.getpid()}-{time.monotonic_ns()}"
