@@ -74,8 +74,9 @@ class NodeStatus:
         path = self._desk.attached.get(volume.name)
         if path is None:
             return replace(volume, attachable=Attachable.NO)
-        known = volume.device is Presence.UNCERTAIN
-        return replace(volume, attachable=Attachable.YES, device_path=path if known else volume.device_path)
+        unsure = volume.device is Presence.UNCERTAIN
+        known = path if path and unsure else volume.device_path  # of a driver of `csi`, a status says no path
+        return replace(volume, attachable=Attachable.YES, device_path=known)
 
     def tell_in_use(self) -> None:
         """Tell which volumes are in use when that has changed; not before it is known what is attached."""

@@ -57,11 +57,13 @@ class VolumeSteps:
         spec = spec_of(job)
         target = device_target(job, self._host)
         wanted = _first_waiting(job)
-        self.record(job, device=Presence.UNCERTAIN, device_target=str(target), label=facts.label)
+        path = job.actual.device_path if job.actual else ""
+        made = {"device": Presence.UNCERTAIN, "device_target": str(target), "device_path": path}
+        self.record(job, **made, label=facts.label)
         request: MountDevice[Any] = MountDevice(
             spec=spec,
             volume=job.operation.volume,
-            device_path=job.actual.device_path if job.actual else "",
+            device_path=path,
             target=target,
             mode=spec.mode,
             options=mount_options(spec.mount_options, read_only=spec.read_only),

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.flow.core.probes import DISK_FACETS, Disk, Script, claim_of, storage
 from volmgr.config import Config
+from volmgr.errors import UncertainError
 from volmgr.messages import NodeStatusRead
 from volmgr.model.meta import ObjectMeta, ObjectRef
 from volmgr.model.names import attachment_of
 from volmgr.model.objects import MANAGED, AttachedVolume, Node, VolumeAttachment
-from volmgr.plugin import Handles, Objects, Pod, Reference, VolumeSpec, Where, attachment_name, csi_volume_name
+from volmgr.plugin import (
+    Attached,
+    Handles,
+    Host,
+    Objects,
+    Pod,
+    Reference,
+    VolumeSpec,
+    WaitForAttach,
+    Where,
+    attachment_name,
+    csi_volume_name,
+)
 from volmgr.report.why import why
 from volmgr.testing import FakeHost
 from volmgr.testing.node import TestNode, plugins_of, pod
@@ -22,6 +36,9 @@ from volmgr.testing.node import TestNode, plugins_of, pod
 DRIVER, HANDLE, NODE = "disk.example.com", "d1", "n1"
 DISK = "kubernetes.io/csi/disk.example.com^d1"
 ATTACHMENT = ObjectRef("VolumeAttachment", "", attachment_name(DRIVER, HANDLE, NODE))
+FOUND = "/dev/loop7"
+"""What the type finds attached; the node's status says nothing of it, as ever with `csi`."""
+WEB = pod("web", claim_of("data", "d1"), uid="u-web")
 KINDS = ("PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment")
 
 
@@ -45,7 +62,11 @@ class CsiDisk(Disk):
         del pod
         return (Reference(replace(ATTACHMENT, name=attachment_name(DRIVER, spec.source.volume_handle, NODE))),)
 
-    def device_target(self, spec: VolumeSpec[Any], host: Any) -> Any:  # noqa: ANN401 - as the probe's
+    def wait_for_attach(self, request: WaitForAttach[Any], host: Host) -> Attached:
+        super().wait_for_attach(request, host)
+        return Attached(device_path=FOUND)
+
+    def device_target(self, spec: VolumeSpec[Any], host: Host) -> Path:
         return host.paths.plugin(self.name) / spec.source.volume_handle
 
 
@@ -61,7 +82,7 @@ def served(host: FakeHost, disk: Disk, config: Config) -> TestNode:
     node = TestNode(host, plugins_of(disk), config, fetched_kinds=KINDS)
     node.sources_ready()
     volume, claim = storage("d1", source={"csi": {"driver": DRIVER, "volumeHandle": HANDLE}})
-    node.serve(volume, claim, pod("web", claim_of("data", "d1"), uid="u-web"))
+    node.serve(volume, claim, WEB)
     return node
 
 
@@ -173,3 +194,17 @@ def test_a_driver_that_names_its_volumes_otherwise_than_controllers_is_told_how(
     node = served(host, Misnamed(disk_script), Config(controller_attach=True, node_name=NODE))
     assert "gave 'd1', but a controller knows the volume as 'disk.example.com^d1'" in text_of(node)
     assert disk_script.calls == []
+
+
+def test_the_device_that_a_type_found_is_known_after_a_restart_though_no_status_says_it(
+    node: TestNode, disk_script: Script
+) -> None:
+    hear(node, DISK)
+    disk_script.fail("mount_device", UncertainError("it hangs"))
+    node.serve(attachment(attached=True))
+    assert disk_script.last("mount_device").device_path == FOUND
+    node.start()
+    node.serve_no_more(WEB)
+    node.sources_ready()
+    hear(node, DISK)
+    assert disk_script.last("unmount_device").device_path == FOUND
