@@ -1,17 +1,21 @@
-"""An API server in memory: objects by path, as much of it as what a node writes needs."""
+"""An API server in memory: objects by path, as much of it as what a node reads and writes needs."""
 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from volmgr.kube.api import PatchKind
 from volmgr.kube.errors import ApiError
+from volmgr.kube.resources import BY_KIND
 from volmgr.kube.watch import WatchTarget
 
 Document = dict[str, Any]
+
+_PLURALS = frozenset(resource.plural for resource in BY_KIND.values())
 
 
 class MemoryApi:
@@ -50,7 +54,8 @@ class MemoryApi:
     def get(self, path: str, query: Mapping[str, str] = {}) -> bytes:
         with self._lock:
             self._note("GET", path, dict(query))
-            answer = json.dumps(self._found(path)).encode()
+            is_list = path.rpartition("/")[2] in _PLURALS
+            answer = json.dumps(self._listed(path, query) if is_list else self._found(path)).encode()
             if self.after_get is not None:
                 self.after_get(path)
             return answer
@@ -93,6 +98,10 @@ class MemoryApi:
     def watch_target(self) -> WatchTarget | None:
         return None
 
+    def _listed(self, collection: str, query: Mapping[str, str]) -> Document:
+        items = [each for path, each in sorted(self.objects.items()) if is_in(path, each, collection, query)]
+        return {"metadata": {"resourceVersion": str(self._version)}, "items": items}
+
     def _note(self, method: str, path: str, body: object) -> None:
         self.requests.append((method, path, body))
         if self.down:
@@ -114,6 +123,16 @@ class MemoryApi:
         uid = body.get("metadata", {}).get("uid", "")
         if uid and uid != found["metadata"].get("uid", uid):
             raise ApiError("the UID in the precondition does not match", status=409, reason="Conflict")
+
+
+def is_in(path: str, document: Document, collection: str, query: Mapping[str, str]) -> bool:
+    """Say whether an object is in a collection (of a namespace, or of all), and chosen by its field selector."""
+    parent = path.rpartition("/")[0]
+    name, _, wanted = query.get("fieldSelector", "").partition("=")
+    value: Any = document
+    for part in name.split(".") if name else ():
+        value = value.get(part, {})
+    return collection in {parent, re.sub("/namespaces/[^/]+", "", parent)} and (not name or value == wanted)
 
 
 def _merged(old: object, new: object, *, by_type: bool) -> object:

@@ -31,6 +31,11 @@ class ApiError(OperationError):
         return self.status in {401, 403}
 
     @property
+    def is_denied(self) -> bool:
+        """The server said no, whatever for: nothing was done, and will be."""
+        return 400 <= self.status < 500  # noqa: PLR2004 - HTTP's
+
+    @property
     def is_conflict(self) -> bool:
         """It exists already, or was changed meanwhile."""
         return self.status == 409  # noqa: PLR2004 - HTTP's

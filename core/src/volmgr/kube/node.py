@@ -27,7 +27,10 @@ log = logging.getLogger("volmgr.kube")
 
 
 class OwnNode:
-    """Watches the own Node and patches its status; on the thread of Kubernetes mode. `post` reaches the main one."""
+    """Watches the own Node and patches its status; on the thread of Kubernetes mode. `post` reaches the main one.
+
+    `saw` is told of the UID of each state that is new.
+    """
 
     def __init__(
         self,
@@ -36,6 +39,7 @@ class OwnNode:
         settings: KubeSettings,
         name: str,
         post: Callable[[Message], None],
+        saw: Callable[[str], None] = lambda _uid: None,
         *,
         controller_attach: bool,
     ) -> None:
@@ -44,13 +48,16 @@ class OwnNode:
         self._settings = settings
         self._name = name
         self._post = post
+        self._saw = saw
         self._controller_attach = controller_attach
         self._in_use: tuple[str, ...] | None = None
         """What the status is to say; None as long as what is mounted was not looked for."""
         self._lists = 0
         """How many lists of volumes in use we were told."""
         self._sent: tuple[int, tuple[str, ...]] = (0, ())
-        """Which of them is being patched."""
+        """Which of them was patched last, or is being."""
+        self._doubted = ""
+        """The resourceVersion that a patch without an answer goes by: as long as it is the Node's, that list may come."""
         self._shown = 0
         """How many of them the server had when it said what we know of the Node."""
         self._node: Node | None = None
@@ -84,7 +91,9 @@ class OwnNode:
     def changed(self, seen: Seen) -> None:
         """Take the Node as it is now."""
         self._take(seen.raw)
-        self._patch_soon(0.0)
+        if self._node is not None and self._in_use not in {None, self._node.volumes_in_use}:
+            overwritten = self._shown == self._lists  # whoever does so again and again must not make us spin
+            self._patch_soon(self._settings.await_initial if overwritten else 0.0)
 
     def gone(self, seen: Seen) -> None:
         """Take note that the Node was deleted."""
@@ -109,12 +118,20 @@ class OwnNode:
             log.warning("the Node %s cannot be read: %s", self._name, error)
             return
         if self._node is not None and _is_older(node, self._node):
-            return  # a watch may lag behind what a patch was answered with
+            node = self._node  # a watch may lag behind what a patch was answered with, and an answer behind a watch
         self._node = node
-        if not self._patching and node.volumes_in_use == self._in_use:  # else an older list is still on its way there
+        self._tell(node)
+        self._saw(node.metadata.uid)
+        self._mark(node)
+
+    def _tell(self, node: Node) -> None:
+        if self._is_there(node) and not self._patching:  # else an older list is still on its way there
             self._shown = self._lists
         self._post(NodeStatusRead(node, reports=self._shown))
-        self._mark(node)
+
+    def _is_there(self, node: Node) -> bool:
+        """Say whether a Node shows what is to be shown, and an older list cannot come after it."""
+        return node.volumes_in_use == self._in_use and node.metadata.resource_version != self._doubted
 
     def _patch_soon(self, seconds: float) -> None:
         if self._timer is None:
@@ -125,35 +142,54 @@ class OwnNode:
         node, wanted = self._node, self._in_use
         if self._patching or node is None or wanted is None:
             return
-        if node.volumes_in_use == wanted:
+        if self._is_there(node):
             if self._shown != self._lists:
-                self._shown = self._lists
-                self._post(NodeStatusRead(node, reports=self._shown))
+                self._tell(node)
             return
+        if node.volumes_in_use != wanted:  # else the last list may still come: to tell it again ends that doubt
+            self._sent = self._lists, wanted
         self._patching = True
-        self._sent = self._lists, wanted
         path = NODES.path(name=self._name, subresource="status")
         version = node.metadata.resource_version  # a patch that is late must not undo what came after it
-        body = {"metadata": {"resourceVersion": version}, "status": {"volumesInUse": list(wanted)}}
-        self._thread.ask(lambda: self._api.patch(path, body, kind=PatchKind.MERGE), self._patched, self._not_patched)
+        body = {"metadata": {"resourceVersion": version}, "status": {"volumesInUse": list(self._sent[1])}}
+        self._thread.ask(
+            lambda: self._api.patch(path, body, kind=PatchKind.MERGE),
+            self._patched,
+            lambda error: self._not_patched(error, version),
+        )
 
     def _patched(self, raw: bytes) -> None:
         self._patching = False
+        if self._node is None:
+            return  # it was deleted meanwhile
+        self._doubted = ""
         self._shown, sent = self._sent
         self._take(raw)
-        agreed = self._node is not None and self._node.volumes_in_use == sent
+        agreed = self._node.volumes_in_use == sent
         self._pause = 0.0 if agreed else self._longer(self._settings.await_initial)
         self._patch_soon(self._pause)  # what is in use may have changed meanwhile; another writer must not make us spin
 
-    def _not_patched(self, error: ApiError) -> None:
+    def _not_patched(self, error: ApiError, version: str) -> None:
         self._patching = False
-        if error.is_conflict:  # somebody wrote meanwhile: the watch shows what, if it has not already
+        if error.is_conflict:  # somebody wrote meanwhile
             self._pause = self._longer(self._settings.status_debounce)
-            self._patch_soon(self._pause)
+            self._patching = True  # until it is read what: behind a proxy no watch says so
+            self._thread.later(self._pause, self._read)
             return
+        self._doubted = self._doubted if error.is_denied else version
         self._pause = self._longer(self._settings.await_initial)
         log.warning("volumesInUse of node %s: %s; tried again in %g s", self._name, error, self._pause)
         self._patch_soon(max(self._pause, error.retry_after))
+
+    def _read(self) -> None:
+        path = NODES.path(name=self._name)
+        self._thread.ask(lambda: self._api.get(path), self._was_read, lambda error: self._not_patched(error, ""))
+
+    def _was_read(self, raw: bytes) -> None:
+        self._patching = False
+        if self._node is not None:
+            self._take(raw)
+            self._patch_soon(0.0)
 
     def _longer(self, first: float) -> float:
         return min(max(self._pause * 2, first), self._settings.await_max)
@@ -171,7 +207,8 @@ class OwnNode:
 
     def _marked(self, raw: bytes) -> None:
         self._marking = False
-        self._take(raw)
+        if self._node is not None:
+            self._take(raw)
 
     def _not_marked(self, error: ApiError) -> None:
         log.warning("the annotation %s of node %s: %s", MANAGED, self._name, error)
