@@ -57,7 +57,7 @@ class OwnNode:
         self._sent: tuple[int, tuple[str, ...]] = (0, ())
         """Which of them was patched last, or is being."""
         self._doubted = ""
-        """The resourceVersion that a patch without an answer goes by: as long as it is the Node's, that list may come."""
+        """The resourceVersion that a patch without an answer goes by: while it is the Node's, that list may come."""
         self._shown = 0
         """How many of them the server had when it said what we know of the Node."""
         self._node: Node | None = None
