@@ -60,10 +60,7 @@ from volmgr.volume_type import Origin
 from volmgr.workers import Workers
 
 if TYPE_CHECKING:
-    from volmgr.kube.api import Api
-    from volmgr.kube.checkpoint import TokensOnDisk
     from volmgr.kube.mode import KubeMode
-    from volmgr.kube.tokens import KubeTokens
     from volmgr.sources.directory import DirectorySource
 
 log = logging.getLogger("volmgr.daemon")
@@ -159,13 +156,12 @@ class Daemon:
         self.workers = Workers[Message](self._deliver, self.config.workers)
         plugins = load_plugins()
         self.host = self.host.with_settings(*_settings(arguments, plugins, self.config))
-        self.api = self._api(arguments)
-        self.kept_tokens = self._kept_tokens()
         self.tokens = self._issuer()
-        self.server_tokens = self._server_tokens()
-        issuer = self.server_tokens or self.tokens
-        if issuer is not None:
-            self.host = self.host.with_tokens(issuer)
+        if self.tokens is not None:
+            self.host = self.host.with_tokens(self.tokens)
+        self.kube = self._kube(arguments)
+        if self.kube is not None:
+            self.host = self.kube.equip(self.host)
         self.world = World(
             paths=self.host.paths,
             plugins=plugins,
@@ -176,7 +172,8 @@ class Daemon:
         self.registry = self._registry()
         self.holds = Holds(self.host)
         self.helpers = HelperRecords(self.host)
-        self.kube = self._kube()
+        if self.kube is not None:
+            self.kube.serve(self.world, self.registry)
         self.directory = self._directory(arguments)
         self.service = self._service()
         self.server = ApiServer(self.service, self.listener, frozenset({os.geteuid()}))
@@ -193,21 +190,6 @@ class Daemon:
     @property
     def _keeps_secrets(self) -> bool:
         return self._in_cluster and self.config.kubernetes.checkpoint_secrets
-
-    def _kept_tokens(self) -> TokensOnDisk | None:
-        if not self._keeps_secrets:
-            return None
-        from volmgr.kube.checkpoint import TokensOnDisk  # only for those who want it
-
-        return TokensOnDisk(self.host.files, self.host.paths)
-
-    def _server_tokens(self) -> KubeTokens | None:
-        """Give what asks an API server for tokens, if one is named."""
-        if self.api is None:
-            return None
-        from volmgr.kube.tokens import KubeTokens  # only for those who have a cluster
-
-        return KubeTokens(self.api, self.config.kubernetes, kept=self.kept_tokens)
 
     def _issuer(self) -> LocalTokens | None:
         settings, host = self.config.token_issuer, self.host
@@ -244,6 +226,7 @@ class Daemon:
             grown=self._grown,
             referred=self._referred,
             in_use=self._in_use,
+            pod_changed=self._pod_changed,
             wake=self.loop.wake,
             slow=self.workers.make_room,
             over=self.workers.take_room_back,
@@ -282,11 +265,8 @@ class Daemon:
 
     def _forget(self, uid: str) -> bool:
         forgotten = self.registry.forget(uid)
-        if forgotten and self.server_tokens is not None:
-            try:
-                self.server_tokens.forget(uid)
-            except OperationError as error:  # the next look at what is in use tries again
-                log.warning("a kept token of the Pod %s is still on disk: %s", uid, error)
+        if forgotten and self.kube is not None:
+            self.kube.forget(uid)
         return forgotten
 
     def _keep(self, refs: frozenset[ObjectRef]) -> None:
@@ -303,11 +283,15 @@ class Daemon:
         if self.kube is not None:
             self.kube.in_use(volumes)
 
+    def _pod_changed(self, uid: str) -> None:
+        if self.kube is not None:
+            self.kube.pod_changed(uid)
+
     def _retain_soon(self, refs: frozenset[ObjectRef], uids: frozenset[str]) -> None:
         def retain() -> Message:
             self.registry.retain(refs)
-            if self.kept_tokens is not None:
-                self.kept_tokens.retain(uids)
+            if self.kube is not None:
+                self.kube.retain(uids)
             return Ask(lambda: None)
 
         self.reconciler.run("keeping the objects in use on disk", retain)
@@ -323,26 +307,17 @@ class Daemon:
     def _recheck_holders(self, uid: str) -> None:
         self.reconciler.post(HoldGone(HOOKS, uid))
 
-    def _api(self, arguments: argparse.Namespace) -> Api | None:
-        """Give the API server, if one is named; raises OperationError for one that cannot be used."""
+    def _kube(self, arguments: argparse.Namespace) -> KubeMode | None:
+        """Give what speaks to an API server, if one is named; raises OperationError for one that cannot be used."""
         if not self._in_cluster:
             return None
         if not self.config.node_name:
             raise OperationError("which Node of the cluster is this? name it with --node-name")
         from volmgr.kube.api import configured  # what it needs is only for those who have a cluster
+        from volmgr.kube.mode import KubeMode
 
-        return configured(arguments.kubeconfig, self.config.kubernetes)
-
-    def _kube(self) -> KubeMode | None:
-        """Give what reads from an API server, and tells it, if one is named."""
-        if self.api is None:
-            return None
-        from volmgr.kube.mode import FETCHED, SOURCE, KubeMode  # only for those who have a cluster
-
-        self.world.fetched_kinds = FETCHED
-        self.world.sources[SOURCE] = "not read yet"
-        self.registry.expect(SOURCE)
-        return KubeMode(self.api, self.config, self.registry, self.world.plugins, self.reconciler.post)
+        api = configured(arguments.kubeconfig, self.config.kubernetes)
+        return KubeMode(api, self.config, self.host, self._deliver)
 
     def _directory(self, arguments: argparse.Namespace) -> DirectorySource | None:
         if arguments.manifests is None:

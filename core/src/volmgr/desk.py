@@ -56,6 +56,8 @@ class Outside:
     stands for all of its kind. It must only enqueue."""
     in_use: Callable[[tuple[str, ...]], None] = field(default=lambda _volumes: None)
     """Told what belongs into the node status' volumesInUse, whenever that has changed. It must only enqueue."""
+    pod_changed: Callable[[str], None] = field(default=lambda _uid: None)
+    """Told of a Pod, by UID, of which something changed, after that has been seen to; `NODE`: of none."""
     wake: Callable[[], None] = field(default=lambda: None)
     slow: Callable[[], None] = field(default=lambda: None)
     """Told when an operation takes long: its worker may be lost for a while."""

@@ -129,6 +129,13 @@ class ReadingChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Appeared:
+    """Something that operations may wait for is there, by the name that they know (`TransientError.waits_for`)."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class DriverAppeared:
     """A driver of a type whose drivers come and go is there, new or changed."""
 
@@ -173,6 +180,7 @@ Message = (
     | NodeStatusRead
     | NodeMissing
     | ReadingChanged
+    | Appeared
     | DriverAppeared
     | DriverVanished
     | DriversSearched

@@ -16,6 +16,7 @@ from volmgr.errors import PluginError
 from volmgr.jobs import Result
 from volmgr.lookout import Lookout
 from volmgr.messages import (
+    Appeared,
     Ask,
     DriverAppeared,
     DriversSearched,
@@ -117,6 +118,7 @@ class Reconciler:
         touched, desk.touched = desk.touched, {}
         for uid in touched:
             self._departures.check(uid)
+            desk.outside.pod_changed(uid)
             self.waiters.notify(uid)
             entry = self.world.pods.get(uid)
             if entry is not None:
@@ -146,6 +148,7 @@ class Reconciler:
             HoldersAsked: self._tenancy.hear_holders,
             NodeStatusRead: self._read_node_status,
             NodeMissing: self._miss_node,
+            Appeared: self._note_appearance,
             DriverAppeared: self._register_driver,
             DriverVanished: self._retire_driver,
             ReadingChanged: self._note_reading,
@@ -172,6 +175,9 @@ class Reconciler:
             self._desk.event(Severity.WARNING, reason, f"source {name}: {state.problem}")
         if self.world.sources_ready != was_ready:
             self._readiness_changed(self._tenancy.reconsider)
+
+    def _note_appearance(self, message: Appeared) -> None:
+        self._desk.appeared(message.what)
 
     def _note_reading(self, message: ReadingChanged) -> None:
         self.world.reading = message.reading

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -65,11 +65,20 @@ class CsiNodes:
     What is public may be called, and read, on any thread.
     """
 
-    def __init__(self, thread: KubeThread, api: Api, settings: KubeSettings, node_name: str) -> None:
+    def __init__(
+        self,
+        thread: KubeThread,
+        api: Api,
+        settings: KubeSettings,
+        node_name: str,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Call `changed` on the thread whenever `missing` may be another."""
         self.is_ready = False
         """It was published once: the node may take volumes of CSI drivers."""
         self.problem = f"CSINode {node_name} is not yet initialized"
         """Why what is declared is not published; empty when it is."""
+        self._changed = changed
         self._thread = thread
         self._api = api
         self._settings = settings
@@ -99,6 +108,11 @@ class CsiNodes:
     def saw_node(self, uid: str) -> None:
         """Take note of the Node that there is: one that was made anew has no CSINode yet."""
         self._thread.post(lambda: self._saw_node(uid))
+
+    @property
+    def missing(self) -> str:
+        """Say why the node may take no volumes of CSI drivers yet; empty when it may."""
+        return "" if self.is_ready else self.problem
 
     @property
     def is_busy(self) -> bool:
@@ -156,6 +170,7 @@ class CsiNodes:
         self._problems = published.problems
         self.problem = "; ".join(published.problems.values())
         self.is_ready = True
+        self._changed()
         if not self._again:
             for name in gone:
                 self._gone.pop(name, None)
@@ -170,6 +185,7 @@ class CsiNodes:
         self._failures += 1
         words = "is not up to date" if self.is_ready else "is not yet initialized"
         self.problem = f"CSINode {self._node_name} {words}: {error}"
+        self._changed()
         if self._failures == _WARNED_AFTER:
             log.warning("%s", self.problem)
         self._later(max(pause, error.retry_after))

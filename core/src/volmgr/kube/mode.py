@@ -2,53 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+from volmgr.errors import OperationError
+from volmgr.kube.certificates import KubeCertificates
+from volmgr.kube.checkpoint import TokensOnDisk
+from volmgr.kube.conditions import PodConditions, condition_in
+from volmgr.kube.csi_entries import in_process_drivers
+from volmgr.kube.csi_node import CsiNodes
+from volmgr.kube.event_texts import about_in
+from volmgr.kube.events import EventSink
 from volmgr.kube.following import Surroundings
 from volmgr.kube.intake import SOURCE, Intake
 from volmgr.kube.node import OwnNode
 from volmgr.kube.pods import PodSource
 from volmgr.kube.references import FETCHED, References
 from volmgr.kube.thread import KubeThread
-from volmgr.messages import Message, ReadingChanged
+from volmgr.kube.tokens import KubeTokens
+from volmgr.messages import Appeared, Message, ReadingChanged
 from volmgr.report.world import ServerReading
 
 if TYPE_CHECKING:
     from volmgr.config import Config
+    from volmgr.host.interface import Host
     from volmgr.kube.api import Api
-    from volmgr.manifest import SourceTypes
     from volmgr.model.meta import ObjectRef
+    from volmgr.report.world import World
     from volmgr.sources.registry import Registry
 
-__all__ = ["FETCHED", "SOURCE", "KubeMode"]
+log = logging.getLogger("volmgr.kube")
 
 
 class KubeMode:
-    """Begins and ends with the daemon; `post` hands messages to the main thread."""
+    """Begins and ends with the daemon: it equips the host, then serves a world. `post` reaches the main thread."""
 
     name = SOURCE
 
-    def __init__(
-        self,
-        api: Api,
-        config: Config,
-        registry: Registry,
-        types: SourceTypes,
-        post: Callable[[Message], None],
-    ) -> None:
-        settings = config.kubernetes
-        self._address = api.address
+    def __init__(self, api: Api, config: Config, host: Host, post: Callable[[Message], None]) -> None:
+        self._api = api
+        self._config = config
         self._post = post
-        self._thread = KubeThread(settings.requests)
-        intake = Intake(registry, types)
-        self._pods = PodSource(self._thread, api, settings, config.node_name, intake, registry)
-        self._references = References(Surroundings(self._thread, api, settings, intake, registry), self._tell_reading)
-        attaches = config.controller_attaches
-        self._node = OwnNode(self._thread, api, settings, config.node_name, post, controller_attach=attaches)
+        self._thread = KubeThread(config.kubernetes.requests)
+        self._kept = TokensOnDisk(host.files, host.paths) if config.kubernetes.checkpoint_secrets else None
+        self._tokens = KubeTokens(api, config.kubernetes, kept=self._kept)
+        written = (self._thread, api, config.kubernetes)
+        self._certificates = KubeCertificates(*written, config.node_name, lambda what: post(Appeared(what)))
+        self._csi = CsiNodes(*written, config.node_name, self._tell_reading)
+        self._conditions = PodConditions(*written) if config.kubernetes.pod_condition else None
+        self._watches = self._asked = 0
+
+    def equip(self, host: Host) -> Host:
+        """Give a host whose tokens and certificates come from the server."""
+        return host.with_tokens(self._tokens).with_certificates(self._certificates)
+
+    def serve(self, world: World, registry: Registry) -> None:
+        """Take a world to read for, and to tell of; before it begins."""
+        self._world = world
+        world.fetched_kinds = FETCHED
+        world.sources[SOURCE] = "not read yet"
+        registry.expect(SOURCE)
+        thread, api, settings, node_name = self._thread, self._api, self._config.kubernetes, self._config.node_name
+        intake = Intake(registry, world.plugins)
+        self._pods = PodSource(thread, api, settings, node_name, intake, registry)
+        self._references = References(Surroundings(thread, api, settings, intake, registry), self._count_reading)
+        attaches = self._config.controller_attaches
+        self._node = OwnNode(
+            thread, api, settings, node_name, self._post, self._csi.saw_node, controller_attach=attaches
+        )
+        world.events.listen(EventSink(thread, api, settings, node_name, about_in(world)).hear)
 
     def start(self) -> None:
         """Begin to read."""
+        for driver in in_process_drivers(
+            (each.plugin for each in self._world.plugins.types.values()), self._config.node_name
+        ):
+            self._csi.declare(driver)
         self._thread.post(self._begin)
         self._thread.start()
 
@@ -64,10 +94,38 @@ class KubeMode:
         """Let the node's status say which volumes are in use; from any thread."""
         self._thread.post(lambda: self._node.report(volumes))
 
-    def _tell_reading(self, watches: int, asked: int) -> None:
-        self._post(ReadingChanged(ServerReading(server=self._address, watches=watches, asked=asked)))
+    def pod_changed(self, uid: str) -> None:
+        """Say on a Pod whether its volumes are there, if that is wanted; on the main thread."""
+        if self._conditions is not None and (found := condition_in(self._world, uid)) is not None:
+            self._conditions.say(*found)
+
+    def forget(self, uid: str) -> None:
+        """Drop what was issued for a Pod that is gone, and what is said of it; on a worker."""
+        self._certificates.forget(uid)
+        if self._conditions is not None:
+            self._conditions.forget(uid)
+        try:
+            self._tokens.forget(uid)
+        except OperationError as error:  # the next look at what is in use tries again
+            log.warning("a kept token of the Pod %s is still on disk: %s", uid, error)
+
+    def retain(self, uids: Collection[str]) -> None:
+        """Keep on disk what was issued for these Pods, and nothing else; raises OperationError. On a worker."""
+        if self._kept is not None:
+            self._kept.retain(uids)
 
     def _begin(self) -> None:
-        self._tell_reading(0, 0)
+        self._tell_reading()
+        self._csi.start()
         self._node.start()
         self._pods.start()
+
+    def _count_reading(self, watches: int, asked: int) -> None:
+        self._watches, self._asked = watches, asked
+        self._tell_reading()
+
+    def _tell_reading(self) -> None:
+        reading = ServerReading(
+            server=self._api.address, watches=self._watches, asked=self._asked, unregistered=self._csi.missing
+        )
+        self._post(ReadingChanged(reading))

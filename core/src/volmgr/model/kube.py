@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import cast
 
 from volmgr.model.duration import read_duration
 from volmgr.model.schema import load
@@ -19,7 +18,8 @@ class EventsApi(Enum):
 
 
 def _duration(name: str, seconds: float) -> float:
-    return cast("float", field(default=seconds, metadata={"name": name, "read": read_duration}))
+    option: float = field(default=seconds, metadata={"name": name, "read": read_duration})
+    return option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

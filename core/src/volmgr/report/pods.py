@@ -94,7 +94,7 @@ class ReadyReport:
 
 def ready(world: World) -> ReadyReport:
     """Say whether the daemon is ready."""
-    reasons = world.not_ready_because
+    reasons = world.unready
     return ReadyReport(ready=not reasons, reasons=reasons)
 
 
@@ -102,7 +102,7 @@ def status(world: World) -> StatusReport:
     """Report every Pod, each in one line."""
     lens = Lens(world)
     entries = sorted(world.pods.values(), key=lambda entry: (entry.pod.key, entry.leaving))
-    reasons = world.not_ready_because
+    reasons = world.unready
     return StatusReport(
         ready=not reasons,
         reasons=reasons,

@@ -151,6 +151,8 @@ class ServerReading:
     server: str
     watches: int = 0
     asked: int = 0
+    unregistered: str = ""
+    """Why the node is not known as one that takes volumes; empty when it is."""
 
 
 @dataclass(slots=True)
@@ -216,7 +218,7 @@ class World:
 
     @property
     def not_ready_because(self) -> tuple[str, ...]:
-        """Say why `/readyz` is not 200 yet; empty when it is."""
+        """Say what must be known before anything is taken away; empty when it is."""
         reasons = [f"source {name}: {problem}" for name, problem in sorted(self.sources.items()) if problem]
         if not self.sources:
             reasons.append("no source has reported yet")
@@ -225,6 +227,12 @@ class World:
         if self.awaits_node_status:
             reasons.append("the node status was not read yet" + (f": {self.attach_note}" if self.attach_note else ""))
         return tuple(reasons)
+
+    @property
+    def unready(self) -> tuple[str, ...]:
+        """Say why the node takes no Pods yet (`/readyz`); beyond what keeps volumes mounted, that it is registered."""
+        unregistered = self.reading.unregistered if self.reading is not None else ""
+        return (*self.not_ready_because, *([unregistered] if unregistered else ()))
 
     @property
     def complaint_texts(self) -> tuple[str, ...]:
