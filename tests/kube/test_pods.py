@@ -140,6 +140,17 @@ def test_a_volume_of_an_ephemeral_container_is_mounted_when_that_is_added(node: 
     eventually("the volume of the new container is mounted", lambda: target in node.mount_ids())
 
 
+def test_a_daemon_that_executes_itself_anew_goes_on(node: KubeNode, namespace: str) -> None:
+    first = run_pod(node, namespace, "first")
+    before = node.mount_ids()
+    node.tell("plugins", "reload")
+    delete(node, namespace, "first")
+    second = run_pod(node, namespace, "second")
+    node.wait(first["metadata"]["uid"], "unmounted")
+    gone, new = (str(node.volume_of(each, EMPTY_DIR)) for each in (first, second))
+    assert {*node.mount_ids()} == {*before} - {gone} | {new}
+
+
 def test_a_pod_is_mounted_when_it_is_bound_to_the_node(node: KubeNode, namespace: str) -> None:
     admin = node.identity.cluster.admin
     container = {"name": "main", "image": "none", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}

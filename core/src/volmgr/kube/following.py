@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from volmgr.kube.attempt import Attempt
 from volmgr.kube.intake import Intake, origin_of
-from volmgr.kube.reflector import Reflector, Seen
+from volmgr.kube.reflector import REFUSED_PAUSE, Reflector, Seen, seen_of
 from volmgr.kube.resources import ATTACHMENTS, BY_KIND, CLAIMS
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import CLUSTER_WIDE
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from volmgr.model.kube import KubeSettings
     from volmgr.sources.registry import Registry
     from volmgr.timers import Timer
-
-FIRST_PAUSE = 0.02
-"""Seconds: the server's Node authorizer hears of a new Pod some milliseconds after we do, and refuses until then."""
 
 _SECRET_REMEDY = "; Secrets are kept over a restart only with kubernetes.checkpoint_secrets: true"  # noqa: S105 - a text
 
@@ -49,20 +47,20 @@ class _Told:
         self._around = around
         self._ref = ref
         self._resource = BY_KIND[ref.kind]
-        self.known = False
-        """It stands as the server showed it; an outage changes nothing."""
+        self._known = False
+        """What the server showed stands, also that there is none; an outage changes nothing."""
 
     def there(self, seen: Seen) -> None:
         self._around.intake.offer(self._resource, seen)
-        self.known = True
+        self._known = True
 
     def absent(self) -> None:
         self._around.intake.withdraw(self._resource, self._ref.namespace, self._ref.name)
         self._around.registry.absent_object(self._ref)
-        self.known = False
+        self._known = True
 
     def awaited(self, error: ApiError) -> None:
-        if not self.known:
+        if not self._known:
             secret = self._ref.kind == "Secret" and error.is_unreachable
             remedy = _SECRET_REMEDY if secret and not self._around.settings.checkpoint_secrets else ""
             self._around.registry.await_object(self._ref, f"{error}{remedy}")
@@ -79,7 +77,7 @@ class Watched:
             around.api,
             resource,
             self,
-            replace(around.settings, backoff_initial=FIRST_PAUSE),
+            around.settings,
             namespace="" if ref.kind in CLUSTER_WIDE else ref.namespace,
             field_selector=f"metadata.name={ref.name}",
         )
@@ -138,13 +136,23 @@ class Asked:
 
     def _ask(self) -> None:
         self._timer = None
-        self._around.thread.ask(lambda: self._around.api.get(self._path), self._take, self._refused)
+        self._around.thread.ask(self._get, self._take, self._refused)
 
-    def _take(self, raw: bytes) -> None:
+    def _get(self) -> tuple[Seen, bool]:
+        """Give the object, and whether it is settled."""
+        raw = self._around.api.get(self._path)
+        try:
+            return seen_of(raw), is_settled(self._resource, raw)
+        except ValueError as error:
+            attempt = Attempt("get", self._path, self._around.api.address, "")
+            raise attempt.failed(f"the server sent what is no {self._resource.kind}: {error}") from error
+
+    def _take(self, answer: tuple[Seen, bool]) -> None:
         if self._stopped:
             return
-        self._told.there(_seen(raw))
-        if is_settled(self._resource, raw):
+        seen, settled = answer
+        self._told.there(seen)
+        if settled:
             self._pause = 0.0
             self._again(self._around.settings.object_lifetime)
         else:
@@ -157,15 +165,15 @@ class Asked:
             self._told.absent()
         else:
             self._told.awaited(error)
-        first = FIRST_PAUSE if error.is_refused else self._around.settings.await_initial
-        self._again(max(error.retry_after, self._longer(first)))
+        first = REFUSED_PAUSE if error.is_refused else self._around.settings.await_initial
+        self._again(self._longer(first), error.retry_after)
 
     def _longer(self, first: float) -> float:
         self._pause = min(max(self._pause * 2, first), self._around.settings.await_max)
         return self._pause
 
-    def _again(self, seconds: float) -> None:
-        self._timer = self._around.thread.later(seconds * self._around.jitter(), self._ask)
+    def _again(self, seconds: float, least: float = 0.0) -> None:
+        self._timer = self._around.thread.later(max(least, seconds * self._around.jitter()), self._ask)
 
 
 class Collection:
@@ -245,21 +253,6 @@ class Collection:
 
 
 Following = Watched | Asked
-
-
-class _Object(msgspec.Struct):
-    class Metadata(msgspec.Struct):
-        name: str
-        namespace: str = ""
-        uid: str = ""
-        resourceVersion: str = ""  # noqa: N815 - as on the wire
-
-    metadata: Metadata
-
-
-def _seen(raw: bytes) -> Seen:
-    metadata = msgspec.json.decode(raw, type=_Object).metadata
-    return Seen(metadata.namespace, metadata.name, metadata.uid, metadata.resourceVersion, raw)
 
 
 class _Claim(msgspec.Struct):

@@ -21,6 +21,8 @@ from volmgr.timers import Timer
 
 __all__ = ["Reflector", "ReflectorSink", "Seen", "seen_of"]
 
+REFUSED_PAUSE = 0.02
+"""Seconds: the server's Node authorizer hears of a new Pod some milliseconds after we do, and refuses until then."""
 STEADY = 1.0
 """Seconds after which a watch that brought nothing was none in vain; client-go calls shorter ones very short."""
 
@@ -74,6 +76,7 @@ class Reflector:
         selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
         self._selectors = {name: value for name, value in selectors.items() if value}
         self._pace = Pace(settings.backoff_initial, settings.backoff_max)
+        self._refused = Pace(min(REFUSED_PAUSE, settings.backoff_initial), settings.backoff_max)
         self._version = ""
         self._listed = True
         """The version is a list's: a server that calls it too old would do so again."""
@@ -123,7 +126,7 @@ class Reflector:
         self._pages = []
         if not self._stopped:
             self._trouble(error)
-            self._later(max(error.retry_after, self._pace.pause()), self._list)
+            self._later(self._pause_after(error), self._list)
 
     def _follow(self) -> None:
         target = self._api.watch_target()
@@ -131,7 +134,7 @@ class Reflector:
             return
         if target is None:
             self._be_current()
-            self._pace.reset()
+            self._reset_pace()
             self._later(self._settings.object_lifetime * half_to_whole(), self._list)
             return
         query = {
@@ -168,14 +171,22 @@ class Reflector:
         self._watch = None
         in_vain = not self._heard and not (self._opened and self._thread.now() - self._opened >= STEADY)
         if not in_vain:
-            self._pace.reset()
+            self._reset_pace()
         if error is None:
             self._later(self._pace.pause() if in_vain else 0.0, self._follow)
         elif error.is_gone:
             self._later(self._pace.pause() if self._listed else 0.0, self._list)
         else:
             self._trouble(error)
-            self._later(max(error.retry_after, self._pace.pause()), self._follow)
+            self._later(self._pause_after(error), self._follow)
+
+    def _pause_after(self, error: ApiError) -> float:
+        pace = self._refused if error.is_refused else self._pace
+        return max(error.retry_after, pace.pause())
+
+    def _reset_pace(self) -> None:
+        self._pace.reset()
+        self._refused.reset()
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
         self._timer = self._thread.later(seconds, action)
