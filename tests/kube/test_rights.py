@@ -17,6 +17,7 @@ from tests.kube.cluster import Cluster
 from tests.kube.kube_node import KubeNode, NodeIdentity
 from tests.kube.objects import (
     CONFIG_MAP,
+    MEMORY,
     NO_TOKEN,
     claim,
     config_map,
@@ -31,7 +32,18 @@ from volmgr.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS, TRUST_BUND
 
 DOCS = Path(__file__).parents[2] / "docs/kubernetes.md"
 AGENT = "node-agent"
+WRITTEN = {
+    ("nodes", ""),
+    ("nodes", "status"),
+    ("csinodes", ""),
+    ("events", ""),
+    ("pods", "status"),
+    ("serviceaccounts", "token"),
+    ("podcertificaterequests", ""),
+}
+"""What may be written, and where."""
 BUNDLE = {"name": "v", "projected": {"sources": [{"clusterTrustBundle": {"name": "lane", "path": "ca.crt"}}]}}
+KINDS = ("map", "secret", "disk", "ca", "token")
 WHOLE = {"csidrivers", "clustertrustbundles"}
 """Collections that may be read whole."""
 
@@ -49,6 +61,7 @@ def run_pods(node: NodeIdentity, namespace: str, owner: str) -> dict[str, Any]:
     """Let a Pod of a node refer to each of them; gives the one with the ConfigMap."""
     volumes = {"map": from_config_map(owner), "secret": from_secret(owner), "disk": from_claim(owner), "ca": BUNDLE}
     made = {kind: node.run_pod(namespace, f"{owner}-{kind}", volume, **NO_TOKEN) for kind, volume in volumes.items()}
+    node.run_pod(namespace, f"{owner}-token", MEMORY)  # with the token and the ConfigMap that each Pod has
     return made["map"]
 
 
@@ -85,12 +98,12 @@ def live_through(node: KubeNode, namespace: str) -> None:
     admin = node.identity.cluster.admin
     add_objects(node.identity.cluster, namespace, "mine", node.top)
     made = run_pods(node.identity, namespace, "mine")
-    for kind in ("map", "secret", "disk", "ca"):
+    for kind in KINDS:
         node.wait(f"{namespace}/mine-{kind}")
     admin.patch(CONFIG_MAPS.path(namespace, "mine"), {"data": {"a": "2"}})
     file = node.volume_of(made, CONFIG_MAP) / "a"
     eventually("the file has changed", lambda: file.read_text() == "2")
-    for kind in ("map", "secret", "disk", "ca"):
+    for kind in KINDS:
         admin.delete(PODS.path(namespace, f"mine-{kind}"), gracePeriodSeconds=0)
         node.wait(f"{namespace}/mine-{kind}", "unmounted")
     drop_claim(node.identity.cluster, namespace, "mine")
@@ -103,7 +116,7 @@ def is_narrow(request: Request, node: str) -> bool:
         return f"fieldSelector=spec.nodeName={node}&" in f"{uri}&"
     if request.resource == "nodes":
         return f"fieldSelector=metadata.name={node}&" in f"{uri}&"
-    return request.resource in WHOLE or "fieldSelector=metadata.name=mine&" in f"{uri}&"
+    return request.resource in WHOLE or request.name in {"mine", "kube-root-ca.crt"}
 
 
 @pytest.mark.usefixtures("bundle", "others")
@@ -121,7 +134,9 @@ def test_a_daemon_asks_as_its_node_for_nothing_that_is_not_its_own(
     assert [each for each in asked if "theirs" in each.uri] == []
     allowed = {each.uri for each in asked if each.code == 200}
     assert [each for each in asked if each.code in {401, 403} and each.uri not in allowed] == []  # it lags, no more
-    assert {each.name for each in asked if each.resource == "nodes"} == {kube_node.name}
+    assert {each.name for each in asked if each.resource in {"nodes", "csinodes"} and each.name} == {kube_node.name}
+    written = [each for each in asked if each.verb not in {"get", "list", "watch"}]
+    assert {(each.resource, each.subresource) for each in written} <= WRITTEN
 
 
 @pytest.mark.usefixtures("bundle")
