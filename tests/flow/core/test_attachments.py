@@ -67,7 +67,7 @@ class CsiDisk(Disk):
         return Attached(device_path=FOUND)
 
     def device_target(self, spec: VolumeSpec[Any], host: Host) -> Path:
-        return host.paths.plugin(self.name) / spec.source.volume_handle
+        return host.paths.plugin(self.name) / str(spec.source.volume_handle)
 
 
 class Misnamed(CsiDisk):
