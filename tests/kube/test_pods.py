@@ -140,6 +140,15 @@ def test_a_volume_of_an_ephemeral_container_is_mounted_when_that_is_added(node: 
     eventually("the volume of the new container is mounted", lambda: target in node.mount_ids())
 
 
+def test_a_volume_of_a_type_that_is_not_installed_keeps_no_other_pod_waiting(node: KubeNode, namespace: str) -> None:
+    nfs = {"name": "v", "nfs": {"server": "192.0.2.1", "path": "/srv"}}
+    node.identity.run_pod(namespace, "nfs", nfs, **NO_TOKEN)
+    node.until_why(f"{namespace}/nfs", "volmgr-nfs")
+    run_pod(node, namespace)
+    delete(node, namespace, "nfs")
+    eventually("it is gone", lambda: "no source has it" in node.why(f"{namespace}/nfs"))
+
+
 def test_a_daemon_that_executes_itself_anew_goes_on(node: KubeNode, namespace: str) -> None:
     first = run_pod(node, namespace, "first")
     before = node.mount_ids()

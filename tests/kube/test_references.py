@@ -104,6 +104,16 @@ def test_files_follow_the_object_all_of_them_at_once(
     assert seen <= {("1", "1"), ("2", "2"), None}
 
 
+def test_the_largest_object_that_a_server_takes_becomes_a_file(
+    node: KubeNode, namespace: str, cluster: Cluster
+) -> None:
+    text = "0123456789abcdef" * (1 << 16)  # 1 MiB, MaxSecretSize
+    cluster.admin.create(config_map(namespace, "large", a=text))
+    made = run_pod(node, namespace, from_config_map("large"))
+    node.wait(f"{namespace}/web")
+    assert (node.volume_of(made, CONFIG_MAP) / "a").read_text() == text
+
+
 def test_the_file_of_a_key_that_is_removed_goes(node: KubeNode, namespace: str, cluster: Cluster) -> None:
     cluster.admin.create(config_map(namespace, "settings", a="1", b="1"))
     directory = node.volume_of(run_pod(node, namespace, from_config_map("settings")), CONFIG_MAP)
