@@ -94,9 +94,12 @@ class Ledger:
 
     def remove_secrets(self, *, but: frozenset[ObjectRef]) -> None:
         """Remove every record of a Secret but these, damaged ones and those of a newer volmgr too."""
-        kept = {self._object(ref).name for ref in but}
-        for name in self._files.names(self._secrets):
-            if name.endswith(".json") and not name.startswith(".") and name not in kept:
+        names = [name for name in self._files.names(self._secrets) if name.endswith(".json") and name[0] != "."]
+        if not names:
+            return
+        kept = {self._object(ref).name for ref in but if ref.kind == Secret.__name__}
+        for name in names:
+            if name not in kept:
                 self._files.remove_file(self._secrets / name, durable=True)
                 self._settle(self._secrets / name)
 
