@@ -15,7 +15,7 @@ from volmgr.kube.watch import WatchTarget
 
 Document = dict[str, Any]
 
-_PLURALS = frozenset(resource.plural for resource in BY_KIND.values())
+_BY_PLURAL = {resource.plural: resource for resource in BY_KIND.values()}
 
 
 class MemoryApi:
@@ -54,7 +54,7 @@ class MemoryApi:
     def get(self, path: str, query: Mapping[str, str] = {}) -> bytes:
         with self._lock:
             self._note("GET", path, dict(query))
-            is_list = path.rpartition("/")[2] in _PLURALS
+            is_list = path.rpartition("/")[2] in _BY_PLURAL
             answer = json.dumps(self._listed(path, query) if is_list else self._found(path)).encode()
             if self.after_get is not None:
                 self.after_get(path)
@@ -100,7 +100,9 @@ class MemoryApi:
 
     def _listed(self, collection: str, query: Mapping[str, str]) -> Document:
         items = [each for path, each in sorted(self.objects.items()) if is_in(path, each, collection, query)]
-        return {"metadata": {"resourceVersion": str(self._version)}, "items": items}
+        resource = _BY_PLURAL[collection.rpartition("/")[2]]
+        who = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version}
+        return {**who, "metadata": {"resourceVersion": str(self._version)}, "items": items}
 
     def _note(self, method: str, path: str, body: object) -> None:
         self.requests.append((method, path, body))

@@ -188,9 +188,10 @@ def bookmark(version: int) -> dict[str, object]:
     return {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": str(version)}}
 
 
-def list_of(*items: object, version: int | str = 1, further: str = "") -> dict[str, object]:
-    """Make a page of a list."""
-    return {"kind": "PodList", "metadata": {"resourceVersion": str(version), "continue": further}, "items": list(items)}
+def list_of(*items: object, version: int | str = 1, further: str = "", kind: str = "Pod") -> dict[str, object]:
+    """Make a page of a list of a kind of the core group."""
+    metadata = {"resourceVersion": str(version), "continue": further}
+    return {"kind": f"{kind}List", "apiVersion": "v1", "metadata": metadata, "items": list(items)}
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -110,7 +110,7 @@ def test_what_the_server_has_not_is_absent_also_while_it_does_not_answer(
 ) -> None:
     references = follow(thread, configured(kubeconfigs.write(server.address), QUICK))
     refer(thread, references, settings_map("late"))
-    server.next().answer(list_of(version=5))
+    server.next().answer(list_of(version=5, kind="ConfigMap"))
     assert told.next() == "late is absent"
     watch = server.next()
     watch.begin()
@@ -131,7 +131,7 @@ def test_an_object_that_was_never_read_is_awaited(
     server.next().refuse(403, "Forbidden", "no relationship found")
     assert told.next() == "settings is awaited"
     assert "no relationship found" in told.reasons[0]
-    server.next().answer(list_of(config_map("settings", 4), version=5))
+    server.next().answer(list_of(config_map("settings", 4), version=5, kind="ConfigMap"))
 
     assert told.next() == "settings is there"
 
@@ -238,6 +238,6 @@ def test_nothing_is_told_of_what_nobody_refers_to_any_more(
     refer(thread, references, removed=(CLAIM,))
     late.answer(claim("pv", "Bound"))
     refer(thread, references, settings_map("a"))
-    server.next().answer(list_of(config_map("a", 4), version=5))
+    server.next().answer(list_of(config_map("a", 4), version=5, kind="ConfigMap"))
 
     assert told.next() == "a is there"

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.kube.scripted_server import bookmark, event_line, list_of, pod, status_of
+from volmgr.kube.resources import PODS
 from volmgr.kube.wire import EventKind, Lines, read_event, read_page, read_refusal
 
 LINES = st.lists(st.binary(min_size=1, max_size=20).filter(lambda line: b"\n" not in line), max_size=8)
@@ -35,7 +36,8 @@ def test_a_line_that_is_too_long_is_refused_before_all_of_it_is_kept(size: int) 
 
 
 def test_a_page_gives_who_its_objects_are_and_their_json() -> None:
-    page = read_page(json.dumps(list_of(pod("a", 3, spec={"x": 1}), pod("b", 4), version=9, further="more")).encode())
+    body = list_of(pod("a", 3, spec={"x": 1}), pod("b", 4), version=9, further="more")
+    page = read_page(json.dumps(body).encode(), PODS)
 
     assert (page.version, page.further) == ("9", "more")
     assert [(each.namespace, each.name, each.uid, each.version) for each in page.seen] == [
@@ -46,7 +48,8 @@ def test_a_page_gives_who_its_objects_are_and_their_json() -> None:
 
 
 def test_a_list_of_nothing_is_empty() -> None:
-    assert read_page(b'{"metadata":{"resourceVersion":"5"},"items":null}').seen == ()
+    body = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":null}'
+    assert read_page(body, PODS).seen == ()
 
 
 def test_what_an_object_holds_is_not_shown_where_it_is_printed() -> None:

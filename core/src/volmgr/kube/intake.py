@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -13,7 +13,7 @@ from volmgr.errors import ManifestError
 from volmgr.kube.resources import Resource
 from volmgr.manifest import Item, Parsed, SourceTypes, read_object
 from volmgr.model.objects import Object
-from volmgr.model.schema import SchemaError, Unknown
+from volmgr.model.schema import Problem, SchemaError, Unknown
 from volmgr.sources.offers import API_SERVER
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ log = logging.getLogger("volmgr.kube")
 
 SOURCE = API_SERVER
 _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+_NO_UID = Problem("metadata.uid", "is missing", "look at what lies before the API server, which sends one always")
 _Fields = dict[str, object]
 
 
@@ -50,15 +51,14 @@ class Intake:
         raw = msgspec.json.encode(document) if recorded else b""
         if resource.kind == "Pod" and self._registry.has_pod(SOURCE, origin, raw):
             return True  # most changes of a Pod's status say nothing of its volumes
+        if resource.kind == "Pod" and not seen.uid:  # one made of its name, as for a file, would be another Pod's
+            return self._complain(origin, (_NO_UID,))
         try:
             value = self._read(document, origin)
         except SchemaError as error:
-            errors = tuple(
-                ManifestError(each.problem, file=origin, field=each.field, remedy=each.remedy)
-                for each in error.problems
-            )
-            self._registry.complain(SOURCE, origin, errors)
-            return True
+            return self._complain(origin, error.problems)
+        except RecursionError:
+            return self._complain(origin, (Problem("", "it is nested too deeply", "flatten it"),))
         parsed = Parsed(items=(Item(value, 1, raw),))
         return self._registry.offer(SOURCE, origin, seen.version, parsed, read_at=time.time())
 
@@ -74,6 +74,11 @@ class Intake:
     def withdraw_origin(self, origin: str) -> bool:
         """Let whatever stands at an origin stand no longer."""
         return self._registry.withdraw(SOURCE, origin)
+
+    def _complain(self, origin: str, problems: Iterable[Problem]) -> bool:
+        errors = (ManifestError(each.problem, file=origin, field=each.field, remedy=each.remedy) for each in problems)
+        self._registry.complain(SOURCE, origin, tuple(errors))
+        return True
 
     def _read(self, document: _Fields, origin: str) -> Object:
         """Read what a server accepted; what we know nothing of is a warning, never a refusal. Raises SchemaError."""

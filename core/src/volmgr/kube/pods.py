@@ -26,8 +26,13 @@ class _Metadata(msgspec.Struct):
     annotations: dict[str, str] | None = None
 
 
-class _Annotated(msgspec.Struct):
+class _Spec(msgspec.Struct):
+    node: str = msgspec.field(name="nodeName", default="")
+
+
+class _Bound(msgspec.Struct):
     metadata: _Metadata
+    spec: _Spec
 
 
 class PodSource:
@@ -37,7 +42,7 @@ class PodSource:
         self, thread: KubeThread, api: Api, settings: KubeSettings, node_name: str, intake: Intake, registry: Registry
     ) -> None:
         self._thread = thread
-        self._address = api.address
+        self._node_name = node_name
         self._intake = intake
         self._registry = registry
         self._read = False
@@ -56,7 +61,7 @@ class PodSource:
 
     def listed(self, seen: Sequence[Seen]) -> None:
         """Take the whole set: what is not in it has left."""
-        there = {origin_of(PODS, each.namespace, each.name): each for each in seen if not is_mirror(each)}
+        there = {origin_of(PODS, each.namespace, each.name): each for each in seen if self._is_ours(each)}
         done = [self._intake.withdraw_origin(origin) for origin in self._intake.standing(PODS) - there.keys()]
         done += [self._intake.offer(PODS, each) for each in there.values()]
         self._read = True
@@ -65,12 +70,12 @@ class PodSource:
 
     def changed(self, seen: Seen) -> None:
         """Take one Pod as it is now."""
-        if not is_mirror(seen):
+        if self._is_ours(seen):
             self._recorded(self._intake.offer(PODS, seen))
 
     def gone(self, seen: Seen) -> None:
         """Take note that the server no longer has a Pod."""
-        if not is_mirror(seen):
+        if self._is_ours(seen):
             self._recorded(self._intake.withdraw(PODS, seen.namespace, seen.name))
 
     def troubled(self, error: ApiError | None) -> None:
@@ -91,8 +96,10 @@ class PodSource:
         self._retrying = False
         self._recorded(self._registry.retry())
 
-
-def is_mirror(seen: Seen) -> bool:
-    """Say whether a Pod only shows a static one of this node, whose volumes are its manifest's."""
-    annotations = msgspec.json.decode(seen.raw, type=_Annotated).metadata.annotations
-    return MIRROR in (annotations or {})
+    def _is_ours(self, seen: Seen) -> bool:
+        """Say whether a Pod is bound to this node (what lies before a server may lose the selector), and no mirror."""
+        try:
+            bound = msgspec.json.decode(seen.raw, type=_Bound)
+        except msgspec.ValidationError:
+            return True  # whoever reads all of it says what is wrong
+        return bound.spec.node == self._node_name and MIRROR not in (bound.metadata.annotations or {})

@@ -72,6 +72,7 @@ class Reflector:
         self._api = api
         self._sink = sink
         self._settings = settings
+        self._resource = resource
         self._path = resource.path(namespace)
         selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
         self._selectors = {name: value for name, value in selectors.items() if value}
@@ -107,7 +108,9 @@ class Reflector:
         query = {"limit": str(self._settings.page_size), **self._selectors}
         if further:
             query["continue"] = further
-        self._thread.ask(lambda: _page(self._api, self._path, query), self._take_page, self._list_failed)
+        self._thread.ask(
+            lambda: _page(self._api, self._resource, self._path, query), self._take_page, self._list_failed
+        )
 
     def _take_page(self, page: Page) -> None:
         if self._stopped:
@@ -202,10 +205,10 @@ class Reflector:
             _tell(lambda: self._sink.troubled(None))
 
 
-def _page(api: Api, path: str, query: dict[str, str]) -> Page:
+def _page(api: Api, resource: Resource, path: str, query: dict[str, str]) -> Page:
     body = api.get(path, query)
     try:
-        return read_page(body)
+        return read_page(body, resource)
     except ValueError as error:
         raise Attempt("list", path, api.address, "").failed(f"the server sent what is no list: {error}") from error
 

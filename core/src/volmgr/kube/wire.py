@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeVar
 
 import msgspec
+
+from volmgr.kube.resources import Resource
+
+T = TypeVar("T")
 
 WORDS_LIMIT = 200
 """Characters of an answer that is no Status and is quoted all the same."""
@@ -78,6 +83,8 @@ class _ListMeta(msgspec.Struct):
 
 
 class _List(msgspec.Struct):
+    kind: str
+    apiVersion: str  # noqa: N815 - as on the wire
     metadata: _ListMeta
     items: list[msgspec.Raw] | None
 
@@ -106,19 +113,25 @@ _status = msgspec.json.Decoder(_Status)
 
 def seen_of(raw: bytes | msgspec.Raw) -> Seen:
     """Read who an object is; raises ValueError when it is none."""
-    meta = _object.decode(raw).metadata
+    meta = _decoded(_object, raw).metadata
     return Seen(meta.namespace, meta.name, meta.uid, meta.version, bytes(raw))
 
 
-def read_page(body: bytes) -> Page:
-    """Read a part of a list; raises ValueError when it is none."""
-    page = _list.decode(body)
+def read_page(body: bytes, resource: Resource) -> Page:
+    """Read a part of a list; raises ValueError when it is none.
+
+    Whatever is not in a list has gone: what only looks like an empty one (a login page, another kind) must be none.
+    """
+    page = _decoded(_list, body)
+    if (page.kind, page.apiVersion) != (f"{resource.kind}List", resource.api_version) or not page.metadata.version:
+        found = f"{page.kind or 'something'} of {page.apiVersion or 'no version'}"
+        raise ValueError(f"{found} with resourceVersion {page.metadata.version!r} is no list of {resource.plural}")
     return Page(page.metadata.version, page.metadata.further, tuple(seen_of(item) for item in page.items or ()))
 
 
 def read_event(line: bytes) -> Event:
     """Read a line of a watch; raises ValueError when it is no event."""
-    envelope = _envelope.decode(line)
+    envelope = _decoded(_envelope, line)
     seen = seen_of(envelope.object)
     if envelope.type is EventKind.ERROR:
         return Event(envelope.type, seen, _refusal(_status.decode(envelope.object)))
@@ -143,6 +156,13 @@ def _refusal(status: _Status) -> Refusal:
 
 def _seconds(text: str) -> float:
     return float(text) if text.isdecimal() else 0.0  # the other form, a date, no API server sends
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
+    try:
+        return decoder.decode(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 class Lines:
