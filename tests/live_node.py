@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 from pathlib import Path
@@ -47,14 +48,25 @@ class LiveNode:
         (self.top / "notify").unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel, (self.top / "log").open("a") as log:
             channel.bind(str(self.top / "notify"))
-            channel.settimeout(PATIENCE)
             self.daemon = subprocess.Popen(
                 self.command(*self.sources(), *self.options),
                 env={**os.environ, "NOTIFY_SOCKET": str(self.top / "notify")},
                 stderr=log,
                 text=True,
             )
-            assert channel.recv(4096).startswith(b"READY=1")
+            self._await_ready(channel)
+
+    def _await_ready(self, channel: socket.socket) -> None:
+        """Return when the daemon says that it is ready; one that ends instead, or says nothing, is not left behind."""
+        descriptor = os.pidfd_open(self.daemon.pid)
+        try:
+            said, _, _ = select.select([channel.fileno(), descriptor], [], [], PATIENCE)
+        finally:
+            os.close(descriptor)
+        if channel.fileno() not in said:
+            self.kill()
+            raise AssertionError(f"the daemon did not become ready: {(self.top / 'log').read_text()}")
+        assert channel.recv(4096).startswith(b"READY=1")
 
     def sources(self) -> tuple[str, ...]:
         """Give the options that say where its Pods come from."""
