@@ -37,6 +37,7 @@ def kube(top: Path, size: Size) -> Iterator[Measure]:
     with Cluster() as cluster:
         identity = NodeIdentity.added_to(cluster, "n1")
         populate(cluster, identity.name, size)
+        yield _empty_start(KubeNode(top / "empty", NodeIdentity.added_to(cluster, "n0")), size)
         nodes = [KubeNode(top / f"start-{number}", identity) for number in range(size.starts)]
         yield from _cold_starts(nodes, size)
         node = nodes[-1]
@@ -48,6 +49,25 @@ def kube(top: Path, size: Size) -> Iterator[Measure]:
             yield from churn(node, size)
         finally:
             node.drain()
+
+
+def _empty_start(node: KubeNode, size: Size) -> Measure:
+    """Measure what every start takes: one on a node without Pods."""
+    cpu: list[float] = []
+
+    def once(_number: int) -> float:
+        started = node.start()
+        node.stop()
+        cpu.append(started.cpu)
+        return started.wall
+
+    samples = repeat(size.starts, once)
+    return Measure(
+        name="start of a node without Pods → READY=1",
+        samples=samples,
+        unit="s",
+        note=f"{statistics.median(cpu):.2f} s of processor time",
+    )
 
 
 def _cold_starts(nodes: Sequence[KubeNode], size: Size) -> Iterator[Measure]:

@@ -12,6 +12,8 @@ from tests.bench.mount_table import PATIENCE, MountTable
 from tests.bench.node import Node, Started
 from tests.kube.client import Document
 from tests.kube.kube_node import NodeIdentity
+from tests.kube.servers import eventually
+from volmgr.cli.client import Refused
 
 _LOOK = 0.01
 """Seconds between looks at what is no mount, so that nothing announces it."""
@@ -35,6 +37,17 @@ class KubeNode(Node):
         options = ("--kubeconfig", str(identity.kubeconfig), "--node-name", identity.name)
         super().__init__(top, directory=False, options=options)
         self.identity = identity
+
+    def check_ready(self) -> None:
+        """Wait until it is ready for volumes of every kind: its CSINode is published after READY=1."""
+        eventually("/readyz is 200", self._is_ready_for_all)
+
+    def _is_ready_for_all(self) -> bool:
+        try:
+            self.client.get("/readyz")
+        except Refused:
+            return False
+        return True
 
     def start_over(self, documents: Sequence[Document]) -> tuple[Started, float]:
         """Start, and wait for all volumes of these Pods; gives also after how long, in seconds, they were there."""

@@ -73,8 +73,12 @@ class Node:
                 pass
             started = Started(time.perf_counter() - begin, cpu_seconds(self.pid))
         self.client.close()
-        self.client.get("/readyz")  # raises unless it is 200
+        self.check_ready()
         return started
+
+    def check_ready(self) -> None:
+        """Ask whether it is ready; raises unless it is."""
+        self.client.get("/readyz")
 
     def _is_ready(self, channel: socket.socket, begin: float) -> bool:
         """Wait for a word of the daemon; raises RuntimeError when none is to be expected."""
