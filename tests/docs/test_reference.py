@@ -14,7 +14,7 @@ import click
 
 import volmgr
 from tests.docs.pages import PAGES, ROOT, first_cells, name, spans, text_of
-from volmgr import daemon, hookspecs
+from volmgr import hookspecs, options
 from volmgr.cli.app import COMMANDS, cli
 from volmgr.config import Config
 from volmgr.errors import VolmgrError
@@ -62,13 +62,8 @@ def test_each_option_of_the_daemon_is_documented_and_no_other() -> None:
     page = text_of("docs/reference/configuration.md").partition("## The file")[0]
     listed = {option for cell in first_cells(page) for option in re.findall(r"--[a-z-]+", cell)}
 
-    assert listed == {option for option in options_of(daemon) if option.startswith("--")}
-
-
-def options_of(module: object) -> set[str]:
-    parser: argparse.ArgumentParser = getattr(module, "_parser")()  # noqa: B009 - private to everybody but this test
-    shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]  # noqa: SLF001
-    return {option for action in shown for option in action.option_strings}
+    shown = [action for action in options.parser()._actions if action.help != argparse.SUPPRESS]  # noqa: SLF001
+    assert listed == {option for action in shown for option in action.option_strings if option.startswith("--")}
 
 
 def test_each_option_of_the_configuration_is_documented_and_no_other() -> None:

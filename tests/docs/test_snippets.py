@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from tests.docs.pages import PAGES, ROOT, Block, blocks, links, name
-from volmgr import daemon, manifest
+from volmgr import manifest
 from volmgr.cli.app import cli
 from volmgr.config import load_config
+from volmgr.options import Options
 from volmgr.plugins import load
 
 ALL = [block for page in PAGES for block in blocks(page)]
@@ -66,7 +67,7 @@ def test_a_command_is_one_that_the_shell_and_volmgr_understand(block: Block, lin
     if words[0] == "volmgr":
         understand(words[1:])
     elif words[0] == "volmgrd":
-        getattr(daemon, "_parser")().parse_args(words[1:])  # noqa: B009 - private to everybody but tests
+        Options.parse(words[1:])
     elif words[0] == "make":
         assert f"\n{words[1]}:" in (ROOT / "Makefile").read_text(), str(block)
 

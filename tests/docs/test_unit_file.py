@@ -8,7 +8,7 @@ from pathlib import Path
 
 import volmgr
 from tests.docs.pages import ROOT
-from volmgr import daemon
+from volmgr.options import Options
 
 UNIT = ROOT / "contrib/volmgrd.service"
 NAMESPACES = (
@@ -38,7 +38,7 @@ def test_it_leaves_what_volumes_need_alone() -> None:
 def test_its_command_line_is_one_that_the_daemon_understands() -> None:
     program, *options = service()["ExecStart"].split()
 
-    arguments = getattr(daemon, "_parser")().parse_args(options)  # noqa: B009 - private to everybody but tests
+    arguments = Options.parse(options)
 
     assert Path(program).name == "volmgrd"
     assert arguments.socket == Path(volmgr.SOCKET)

@@ -7,10 +7,12 @@ import os
 from typing import TYPE_CHECKING
 
 from volmgr import records
-from volmgr.errors import PluginError
+from volmgr.errors import OperationError, PluginError
 from volmgr.kubelet import kubelet_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from volmgr.host.interface import Host
 
 KIND = "root"
@@ -18,6 +20,20 @@ KIND = "root"
 
 class LockedError(PluginError):
     """Another daemon or a kubelet has this root; names its PID."""
+
+
+def ensure_directory(path: Path) -> Path:
+    """Make the root directory if there is none; raises OperationError for what cannot be one."""
+    try:
+        path.mkdir(mode=0o750, parents=True, exist_ok=True)
+    except FileExistsError:
+        message = f"the root directory {path} is no directory; move it away, or name another with --root-dir"
+        raise OperationError(message) from None
+    try:
+        os.path.realpath(path).encode()
+    except UnicodeEncodeError:
+        raise OperationError(f"the root directory {os.fsencode(path)!r} is no UTF-8; rename it") from None
+    return path
 
 
 def refuse_kubelet(host: Host) -> None:
