@@ -58,6 +58,8 @@ class Config:
     """How long giving a volume's files to its group takes before an event says so; kubelet's progressReportDuration."""
     ownership_event_interval: float = _duration("ownership_event_interval", 60.0)
     """How often an event says that giving a volume's files to its group goes on; kubelet's, as above."""
+    wait_event_after: float = _duration("wait_event_after", 123.0)
+    """After how long an event says that a Pod's volumes are not there, and why; kubelet's podAttachAndMountTimeout."""
     workers: int = _count("workers", 8)
     """Operations at once, not counting those that take longer than 250 ms."""
     endpoint_operations: int = _count("endpoint_operations", 4)
@@ -118,7 +120,8 @@ class Config:
                 raise ValueError(f"{name} is {getattr(self, name)}; write 1 or more")
         if not 0 < self.backoff_initial <= self.backoff_max:
             raise ValueError("backoff_initial is 0 or longer than backoff_max; write 500ms and 2m, for example")
-        for name in ("operation_deadline", "rescan_interval", "record_retry", "reload_check_deadline"):
+        longer = ("operation_deadline", "wait_event_after", "rescan_interval", "record_retry", "reload_check_deadline")
+        for name in longer:
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is 0; write how long, such as 2m")
 

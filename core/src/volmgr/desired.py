@@ -33,6 +33,11 @@ class Missing:
     ref: ObjectRef
     why: str = ""
 
+    @property
+    def is_absent(self) -> bool:
+        """Whether there is none, rather than that nobody knows, or that it is not as it is to be."""
+        return self.why in {"", ABSENT}
+
     def __str__(self) -> str:
         return f"{self.ref}: {self.why}" if self.why else str(self.ref)
 

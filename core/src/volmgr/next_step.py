@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -95,6 +95,14 @@ def blocked(desired: DesiredVolume, actual: ActualVolume | None, readiness: Read
         if reason:
             found.append(Waiting(uid, reason))
     return tuple(found)
+
+
+def lack(mount: DesiredMount) -> str:
+    """Name the objects that a mount waits for and that there are not, and what to do; empty when there is none such.
+
+    One that nobody can say of whether it is there counts for none, nor does an attachment that a controller is to make.
+    """
+    return _said([each for each in mount.missing if each.is_absent and each.ref.kind != "VolumeAttachment"])
 
 
 def source_changed(desired: DesiredMount, mounted: PodMount) -> bool:
@@ -239,7 +247,7 @@ def _unattached(desired: DesiredVolume, actual: ActualVolume | None, readiness: 
     return f"{what}: {readiness.attach_note}" if what and readiness.attach_note else what
 
 
-def _said(missing: Iterable[Missing]) -> str:
+def _said(missing: Sequence[Missing]) -> str:
     """Name what is missing, and why or what to do."""
     texts = [str(each) for each in missing if each.why]
     undeclared = [str(each) for each in missing if not each.why]

@@ -53,6 +53,7 @@ from volmgr.sources.changes import (
 from volmgr.survivors import Survivors
 from volmgr.tenancy import Tenancy
 from volmgr.tidy import Tidied
+from volmgr.wait_events import WaitEvents
 from volmgr.waiters import Waiters
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Reconciler:
         self._desk.on_put = self._lookout.expect
         self.waiters = Waiters(world)
         self.preparations = Preparations(self._desk)
+        self._wait_events = WaitEvents(self._desk)
         self._departures = Departures(self._desk, self._tenancy, self.waiters)
         self._hear = self._handlers()
         self._looks = False
@@ -118,6 +120,7 @@ class Reconciler:
         touched, desk.touched = desk.touched, {}
         for uid in touched:
             self._departures.check(uid)
+            self._wait_events.look(uid)
             desk.outside.pod_changed(uid)
             self.waiters.notify(uid)
             entry = self.world.pods.get(uid)

@@ -250,7 +250,8 @@ def describe(report: VolumeReport) -> str:
     if report.quarantined:
         parts.append("past its deadline: quarantined until it really ends")
     if report.waits_for:
-        parts.append(f"waits for {report.waits_for}")
+        said = report.waits_for
+        parts.append(said if said.startswith("waits ") else f"waits for {said}")
     if report.last_error:
         parts.append(f"last error: {report.last_error}" if report.running else report.last_error)
     return f"volume {what} ({kind}): {'; '.join(parts)}"

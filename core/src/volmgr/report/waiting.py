@@ -77,6 +77,16 @@ def unmounted_names(world: World, entry: PodEntry) -> tuple[str, ...]:
     return tuple(name for name in used_names(entry.pod) if name not in good)
 
 
+def timed_out_text(world: World, entry: PodEntry) -> str:
+    """Say which of a Pod's volumes are not there when the time is over, in kubelet's words (behaviours §2.14)."""
+    lists = (
+        f"unmounted volumes=[{' '.join(unmounted_names(world, entry))}]",
+        f"unattached volumes=[{' '.join(unattached_names(world, entry))}]",
+        f"failed to process volumes=[{' '.join(unprocessed_names(world, entry))}]",
+    )
+    return f"{', '.join(lists)}: timed out waiting for the condition"
+
+
 def unattached_names(world: World, entry: PodEntry) -> tuple[str, ...]:
     """Give those of `unmounted_names` whose volume must be attached first and is not, sorted."""
     uid = entry.pod.uid

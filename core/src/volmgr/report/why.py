@@ -12,7 +12,7 @@ from volmgr.report.mounts import behind_lines
 from volmgr.report.pods import HoldReport, PodState, hold_reports, pod_state
 from volmgr.report.times import rfc3339
 from volmgr.report.volumes import Lens, VolumeReport
-from volmgr.report.waiting import unattached_names, unmounted_names, unprocessed_names
+from volmgr.report.waiting import timed_out_text
 
 if TYPE_CHECKING:
     from volmgr.report.world import PodEntry, World
@@ -74,12 +74,7 @@ def summary_for_timeout(world: World, selector: str, condition: str = "mounted")
     entry = next(iter(world.find_pods(selector)), None)
     if entry is None:
         return f"Pod {selector} is not known: timed out waiting for the condition\n{lines}"
-    lists = (
-        f"unmounted volumes=[{' '.join(unmounted_names(world, entry))}]",
-        f"unattached volumes=[{' '.join(unattached_names(world, entry))}]",
-        f"failed to process volumes=[{' '.join(unprocessed_names(world, entry))}]",
-    )
-    return f"{', '.join(lists)}: timed out waiting for the condition\n{lines}"
+    return f"{timed_out_text(world, entry)}\n{lines}"
 
 
 def _known(lens: Lens, entry: PodEntry) -> WhyReport:
