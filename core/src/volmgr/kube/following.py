@@ -59,6 +59,10 @@ class _Told:
         self._around.registry.absent_object(self._ref)
         self._known = True
 
+    def outdated(self) -> None:
+        self._around.intake.withdraw(self._resource, self._ref.namespace, self._ref.name)
+        self._known = False
+
     def awaited(self, error: ApiError) -> None:
         if not self._known:
             secret = self._ref.kind == "Secret" and error.is_unreachable
@@ -123,9 +127,19 @@ class Asked:
         self._pause = 0.0
         self._timer: Timer | None = None
         self._stopped = False
+        self._asked = 0
+        """How often it was asked for: only the last answer counts."""
 
     def start(self) -> None:
         """Begin to follow it."""
+        self._ask()
+
+    def renew(self) -> None:
+        """Ask for it now, and let what was read before stand no longer: that may be of another one of its name."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._told.outdated()
+        self._pause = 0.0
         self._ask()
 
     def stop(self) -> None:
@@ -136,7 +150,11 @@ class Asked:
 
     def _ask(self) -> None:
         self._timer = None
-        self._around.thread.ask(self._get, self._take, self._refused)
+        self._asked += 1
+        number = self._asked
+        self._around.thread.ask(
+            self._get, lambda answer: self._take(answer, number), lambda error: self._refused(error, number)
+        )
 
     def _get(self) -> tuple[Seen, bool]:
         """Give the object, and whether it is settled."""
@@ -147,8 +165,8 @@ class Asked:
             attempt = Attempt("get", self._path, self._around.api.address, "")
             raise attempt.failed(f"the server sent what is no {self._resource.kind}: {error}") from error
 
-    def _take(self, answer: tuple[Seen, bool]) -> None:
-        if self._stopped:
+    def _take(self, answer: tuple[Seen, bool], number: int) -> None:
+        if self._stopped or number != self._asked:
             return
         seen, settled = answer
         self._told.there(seen)
@@ -158,8 +176,8 @@ class Asked:
         else:
             self._again(self._longer(self._around.settings.await_initial))
 
-    def _refused(self, error: ApiError) -> None:
-        if self._stopped:
+    def _refused(self, error: ApiError, number: int) -> None:
+        if self._stopped or number != self._asked:
             return
         if error.is_missing:
             self._told.absent()

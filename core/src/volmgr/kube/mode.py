@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from volmgr.errors import OperationError
@@ -22,13 +22,14 @@ from volmgr.kube.references import FETCHED, References
 from volmgr.kube.thread import KubeThread
 from volmgr.kube.tokens import KubeTokens
 from volmgr.messages import Appeared, Message, ReadingChanged
+from volmgr.model.meta import ObjectRef
+from volmgr.model.names import attachment_of
 from volmgr.report.world import ServerReading
 
 if TYPE_CHECKING:
     from volmgr.config import Config
     from volmgr.host.interface import Host
     from volmgr.kube.api import Api
-    from volmgr.model.meta import ObjectRef
     from volmgr.report.world import World
     from volmgr.sources.registry import Registry
 
@@ -69,7 +70,14 @@ class KubeMode:
         self._references = References(Surroundings(thread, api, settings, intake, registry), self._count_reading)
         attaches = self._config.controller_attaches
         self._node = OwnNode(
-            thread, api, settings, node_name, self._post, self._csi.saw_node, controller_attach=attaches
+            thread,
+            api,
+            settings,
+            node_name,
+            self._post,
+            self._csi.saw_node,
+            self._renew_attachments,
+            controller_attach=attaches,
         )
         world.events.listen(EventSink(thread, api, settings, node_name, about_in(world)).hear)
 
@@ -119,6 +127,11 @@ class KubeMode:
         self._csi.start()
         self._node.start()
         self._pods.start()
+
+    def _renew_attachments(self, volumes: Sequence[str]) -> None:
+        """Ask for the VolumeAttachments of what has just been attached: a controller made them anew."""
+        names = (attachment_of(volume, self._config.node_name) for volume in volumes)
+        self._references.renew(ObjectRef("VolumeAttachment", "", name) for name in names if name)
 
     def _count_reading(self, watches: int, asked: int) -> None:
         self._watches, self._asked = watches, asked

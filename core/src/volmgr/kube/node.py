@@ -29,7 +29,8 @@ log = logging.getLogger("volmgr.kube")
 class OwnNode:
     """Watches the own Node and patches its status; on the thread of Kubernetes mode. `post` reaches the main one.
 
-    `saw` is told of the UID of each state that is new.
+    `saw` is told of the UID of each state that is new; `attached` of the volumes that a later status than the first
+    lists anew, before that status is posted.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class OwnNode:
         name: str,
         post: Callable[[Message], None],
         saw: Callable[[str], None] = lambda _uid: None,
+        attached: Callable[[Sequence[str]], None] = lambda _volumes: None,
         *,
         controller_attach: bool,
     ) -> None:
@@ -49,6 +51,7 @@ class OwnNode:
         self._name = name
         self._post = post
         self._saw = saw
+        self._attached = attached
         self._controller_attach = controller_attach
         self._in_use: tuple[str, ...] | None = None
         """What the status is to say; None as long as what is mounted was not looked for."""
@@ -119,6 +122,8 @@ class OwnNode:
             return
         if self._node is not None and _is_older(node, self._node):
             node = self._node  # a watch may lag behind what a patch was answered with, and an answer behind a watch
+        if self._node is not None and (anew := set(node.volumes_attached).difference(self._node.volumes_attached)):
+            self._attached(sorted(volume.name for volume in anew))
         self._node = node
         self._tell(node)
         self._saw(node.metadata.uid)

@@ -69,6 +69,13 @@ class References:
             self._counted = counted
             self._told(*counted)
 
+    def renew(self, refs: Iterable[ObjectRef]) -> None:
+        """Ask at once for what of these is asked for: it was made anew."""
+        for ref in sorted(refs):
+            following = self._following.get(ref)
+            if isinstance(following, Asked):
+                following.renew()
+
     def stop(self) -> None:
         """Follow nothing any more."""
         for each in (*self._following.values(), *self._collections.values()):
