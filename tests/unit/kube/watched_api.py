@@ -44,6 +44,8 @@ class _Listener:
             return self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
         except BlockingIOError:
             return True
+        except ConnectionResetError:
+            return False
 
     def hear(self, change: _Change) -> None:
         if self.is_there and is_in(change.path, change.document, self.path, self.query):

@@ -61,9 +61,9 @@ class References:
         """Follow what is referred to now, and no longer what is not."""
         for ref in sorted(removed):
             self._forget(ref)
+        self._promote()  # before those that come: what waits longer is first
         for ref in sorted(added):
             self._follow(ref)
-        self._promote()
         counted = self.watches, self.asked
         if counted != self._counted:
             self._counted = counted
