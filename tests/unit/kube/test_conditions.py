@@ -10,9 +10,9 @@ import pytest
 
 from tests.unit.kube.memory_api import MemoryApi
 from tests.unit.kube.recording import done
-from volmgr.kube.conditions import MESSAGE_LIMIT, TYPE, MountedCondition, PodConditions, condition_in
+from volmgr.kube.conditions import TYPE, MountedCondition, PodConditions, condition_in
 from volmgr.kube.errors import ApiError
-from volmgr.kube.event_texts import Regarding
+from volmgr.kube.event_texts import NOTE_LIMIT, Regarding
 from volmgr.kube.thread import KubeThread
 from volmgr.model.kube import KubeSettings
 from volmgr.testing import FakeHost
@@ -215,5 +215,5 @@ def test_a_long_reason_is_cut(site: Site) -> None:
     node.apply(pod("web", *volumes, uid="uid-web", metadata={"namespace": "shop"}))
     found = condition_in(node.world, "uid-web")
     assert found is not None
-    assert len(found[1].message.encode()) <= MESSAGE_LIMIT
+    assert len(found[1].message.encode()) <= NOTE_LIMIT
     assert found[1].message.endswith("...")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from volmgr.kube.event_texts import Regarding, second_time
+from volmgr.kube.event_texts import Regarding, second_time, shortened
+from volmgr.kube.pace import longer
 from volmgr.kube.resources import PODS
 from volmgr.report.waiting import is_mounted
 from volmgr.report.why import why_lines
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from volmgr.timers import Timer
 
 TYPE = "volumes.volmgr.io/Mounted"
-MESSAGE_LIMIT = 1024
-"""Bytes of the text; the same as of an event's."""
-
 log = logging.getLogger("volmgr.kube")
 
 
@@ -58,12 +56,7 @@ def condition_in(world: World, uid: str) -> tuple[Regarding, MountedCondition] |
     if is_mounted(world, uid):
         return regarding, MountedCondition(is_mounted=True)
     _head, *lines = why_lines(world, uid)
-    return regarding, MountedCondition(is_mounted=False, message=_shortened("\n".join(line.strip() for line in lines)))
-
-
-def _shortened(text: str) -> str:
-    data = text.encode()
-    return text if len(data) <= MESSAGE_LIMIT else data[: MESSAGE_LIMIT - 3].decode(errors="ignore") + "..."
+    return regarding, MountedCondition(is_mounted=False, message=shortened("\n".join(line.strip() for line in lines)))
 
 
 class _Shown(msgspec.Struct, rename="camel"):
@@ -224,6 +217,6 @@ class PodConditions:
         elif self._entries.get(entry.pod.uid) is entry:
             if not entry.pause:
                 log.warning("the condition %s of pod %s/%s: %s", TYPE, entry.pod.namespace, entry.pod.name, error)
-            entry.pause = min(max(2 * entry.pause, self._settings.backoff_initial), self._settings.backoff_max)
+            entry.pause = longer(entry.pause, self._settings.backoff_initial, self._settings.backoff_max)
             self._later(entry, max(entry.pause, error.retry_after))
         self._next()

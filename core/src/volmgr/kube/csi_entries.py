@@ -10,6 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from volmgr.kube.documents import items, mapping
 from volmgr.kube.resources import CSI_NODES
 from volmgr.model.driver_info import DriverInfo
 from volmgr.volume_plugin import VolumePlugin
@@ -44,7 +45,7 @@ def is_owned(document: Document, node_name: str, node_uid: str) -> bool:
     """Say whether a CSINode belongs to this Node, and not to an earlier one of its name."""
     return any(
         (owner.get("kind"), owner.get("name"), owner.get("uid")) == ("Node", node_name, node_uid)
-        for owner in _items(_metadata(document).get("ownerReferences"))
+        for owner in items(_metadata(document).get("ownerReferences"))
     )
 
 
@@ -69,7 +70,7 @@ def csi_node_steps(document: Document, drivers: Iterable[DriverInfo], gone: Coll
     Entries of others stay.
     """
     wanted = {each.name: each for each in drivers}
-    before = _items(_mapping(document.get("spec")).get("drivers"))
+    before = items(mapping(document.get("spec")).get("drivers"))
     fixed = {
         str(entry.get("name"))
         for entry in before
@@ -93,7 +94,7 @@ def _entries(
 def _updated(entry: Mapping[str, object], info: DriverInfo | None) -> Document:
     if info is None:
         return dict(entry)
-    count = _mapping(entry.get("allocatable")).get("count")
+    count = mapping(entry.get("allocatable")).get("count")
     return dict(entry) if _is_same_place(entry, info) and count == info.count else _entry(info)
 
 
@@ -124,7 +125,7 @@ def _with_drivers(document: Document, drivers: list[Document]) -> Document:
 
 def collisions(node: Document, drivers: Iterable[DriverInfo]) -> Mapping[str, str]:
     """Say, by driver, which label of the Node says something else than its topology."""
-    labels = _mapping(_metadata(node).get("labels"))
+    labels = mapping(_metadata(node).get("labels"))
     found: dict[str, str] = {}
     for info in drivers:
         for key, value in sorted(info.topology.items()):
@@ -141,7 +142,7 @@ def node_patch(node: Document, drivers: Iterable[DriverInfo], gone: Collection[s
 
     It holds only for the Node as it was read: a new id of another driver is not lost.
     """
-    annotations, labels = (_mapping(_metadata(node).get(field)) for field in ("annotations", "labels"))
+    annotations, labels = (mapping(_metadata(node).get(field)) for field in ("annotations", "labels"))
     ids = {name: value for name, value in _ids(annotations).items() if name not in gone}
     topology: dict[str, str] = {}
     for info in drivers:
@@ -160,18 +161,10 @@ def node_patch(node: Document, drivers: Iterable[DriverInfo], gone: Collection[s
 
 def _ids(annotations: Mapping[str, object]) -> Mapping[str, object]:
     try:
-        return _mapping(json.loads(str(annotations.get(NODE_IDS) or "{}")))
+        return mapping(json.loads(str(annotations.get(NODE_IDS) or "{}")))
     except ValueError:  # damaged: kubelet would give up; written anew it is right for the drivers that there are
         return {}
 
 
 def _metadata(document: Mapping[str, object]) -> Mapping[str, object]:
-    return _mapping(document.get("metadata"))
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
-
-
-def _items(value: object) -> Sequence[Mapping[str, object]]:
-    return [_mapping(item) for item in cast("Sequence[object]", value)] if isinstance(value, list) else []
+    return mapping(document.get("metadata"))

@@ -36,6 +36,11 @@ class ApiError(OperationError):
         return 400 <= self.status < 500  # noqa: PLR2004 - HTTP's
 
     @property
+    def is_passing(self) -> bool:
+        """The same request may well succeed later: nobody answered, or the server had trouble or too much to do."""
+        return self.is_unreachable or self.status >= 500 or self.status == 429  # noqa: PLR2004 - HTTP's
+
+    @property
     def is_conflict(self) -> bool:
         """It exists already, or was changed meanwhile."""
         return self.status == 409  # noqa: PLR2004 - HTTP's

@@ -127,7 +127,7 @@ def tellings(event: Event, about: About, node_name: str) -> tuple[Telling, ...]:
         to: tuple[Regarding, ...] = (Regarding("Node", "", node_name, node_name),)
     else:
         to = about.pods
-    note = _shortened(_worded(event, about))
+    note = shortened(_worded(event, about))
     return tuple(Telling(each, event.severity, event.reason, note) for each in to)
 
 
@@ -144,7 +144,8 @@ def _worded(event: Event, about: About) -> str:
     return f'{name} failed for volume "{volume}" : {why}'
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """Cut a text to what fits into an event."""
     data = text.encode()
     return text if len(data) <= NOTE_LIMIT else data[: NOTE_LIMIT - 3].decode(errors="ignore") + "..."
 

@@ -19,6 +19,7 @@ from volmgr.kube.event_texts import (
     events_v1,
     tellings,
 )
+from volmgr.kube.pace import longer
 from volmgr.kube.resources import EVENTS, Resource
 from volmgr.model.kube import EventsApi
 
@@ -158,32 +159,34 @@ class EventSink:
         self._telling = True
         is_new, count = not series.name, series.count
         name = series.name or self._new_name(telling.regarding, series.first)
-        request = self._request(telling, series, name, is_new=is_new)
+        self._thread.ask(
+            self._request(telling, series, name, is_new=is_new),
+            lambda _raw: self._told(series, name, count),
+            lambda error: self._not_told(telling, series, since, error),
+        )
 
-        def then(_raw: bytes) -> None:
-            self._telling = False
-            self._pause = 0.0
-            self._refused = ""
-            series.name, series.told = name, count
-            self._tell_next()
+    def _told(self, series: _Series, name: str, count: int) -> None:
+        self._telling = False
+        self._pause = 0.0
+        self._refused = ""
+        series.name, series.told = name, count
+        self._tell_next()
 
-        def failed(error: ApiError) -> None:
-            self._telling = False
-            if error.is_missing and not is_new:  # the server keeps events for an hour
-                series.name = ""
-                self._waiting[telling] = since
-            elif error.is_unreachable or error.status >= 500 or error.status == 429:  # noqa: PLR2004 - HTTP's
-                self._waiting[telling] = since
-                self._waiting.move_to_end(telling, last=False)
-                self._drop_oldest()
-                self._wait(error)
-                return
-            elif str(error) != self._refused:
-                self._refused = str(error)
-                log.warning("an event is not told: %s", error)
-            self._tell_next()
-
-        self._thread.ask(request, then, failed)
+    def _not_told(self, telling: Telling, series: _Series, since: float, error: ApiError) -> None:
+        self._telling = False
+        if error.is_missing and series.name:  # the server keeps events for an hour
+            series.name = ""
+            self._waiting[telling] = since
+        elif error.is_passing:
+            self._waiting[telling] = since
+            self._waiting.move_to_end(telling, last=False)
+            self._drop_oldest()
+            self._wait(error)
+            return
+        elif str(error) != self._refused:
+            self._refused = str(error)
+            log.warning("an event is not told: %s", error)
+        self._tell_next()
 
     def _request(self, telling: Telling, series: _Series, name: str, *, is_new: bool) -> Callable[[], bytes]:
         is_core = self._settings.events is EventsApi.CORE
@@ -196,7 +199,7 @@ class EventSink:
         return lambda: self._api.create(resource.path(namespace), cast("Mapping[str, object]", body))
 
     def _wait(self, error: ApiError) -> None:
-        self._pause = min(max(2 * self._pause, self._settings.backoff_initial), self._settings.backoff_max)
+        self._pause = longer(self._pause, self._settings.backoff_initial, self._settings.backoff_max)
         self._timer = self._thread.later(max(self._pause, error.retry_after), self._again)
 
     def _again(self) -> None:

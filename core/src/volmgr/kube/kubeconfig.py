@@ -11,11 +11,11 @@ from typing import cast
 import yaml
 
 from volmgr.errors import OperationError
+from volmgr.kube.documents import items, mapping
 
 _DATA = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 _FILES_OF_USER = ("tokenFile", "client-certificate", "client-key")
 _FILE_OF_CLUSTER = "certificate-authority"
-_NOTHING: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,10 @@ class _Reader:
         self._path = path
 
     def read(self, text: str) -> Kubeconfig:
-        top = _mapping(self._document(text))
-        if top is _NOTHING:
+        document = self._document(text)
+        if not isinstance(document, dict):
             raise self._wrong("no mapping", "write one of kind Config")
+        top = mapping(cast("object", document))
         choose = f"choose one by `kubectl config use-context NAME --kubeconfig {self._path}`"
         context = self._text(top, "current-context", "", choose)
         chosen = self._entry(top, "contexts", context)
@@ -60,7 +61,9 @@ class _Reader:
         place = f"clusters[name={cluster_name}].cluster."
         server = self._text(cluster, "server", place, "write the address of the API server")
         user_name = chosen.get("user")
-        user = self._entry(top, "users", user_name) if isinstance(user_name, str) and user_name else _NOTHING
+        user: Mapping[str, object] = {}
+        if isinstance(user_name, str) and user_name:
+            user = self._entry(top, "users", user_name)
         self._check_data(place, cluster)
         self._check_data(f"users[name={user_name}].user.", user)
         named = (cluster.get(_FILE_OF_CLUSTER), *(user.get(each) for each in _FILES_OF_USER))
@@ -81,29 +84,23 @@ class _Reader:
 
     def _entry(self, top: Mapping[str, object], plural: str, name: str) -> Mapping[str, object]:
         """Find what clusters, contexts or users have by a name; the mapping is called by the singular."""
-        entries = top.get(plural)
-        for each in cast("list[object]", entries) if isinstance(entries, list) else []:
-            entry = _mapping(each)
+        for entry in items(top.get(plural)):
             if entry.get("name") == name:
-                return _mapping(entry.get(plural.removesuffix("s")))
+                return mapping(entry.get(plural.removesuffix("s")))
         raise self._wrong(f"{plural} has none named {name!r}", "add it, or name one that is there")
 
-    def _text(self, mapping: Mapping[str, object], key: str, place: str, remedy: str) -> str:
-        value = mapping.get(key)
+    def _text(self, part: Mapping[str, object], key: str, place: str, remedy: str) -> str:
+        value = part.get(key)
         if isinstance(value, str) and value:
             return value
         raise self._wrong(f"{place}{key} is missing", remedy)
 
-    def _check_data(self, place: str, mapping: Mapping[str, object]) -> None:
+    def _check_data(self, place: str, part: Mapping[str, object]) -> None:
         for key in _DATA:
             try:
-                b64decode(str(mapping.get(key, "")))
+                b64decode(str(part.get(key, "")))
             except ValueError:
                 raise self._wrong(f"{place}{key} is no base64", "write the PEM file in base64") from None
 
     def _wrong(self, problem: str, remedy: str) -> OperationError:
         return OperationError(f"cannot read kubeconfig {self._path}: {problem}; {remedy}")
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", value) if isinstance(value, dict) else _NOTHING

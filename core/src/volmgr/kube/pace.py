@@ -11,6 +11,11 @@ def half_to_whole() -> float:
     return random.uniform(0.5, 1.0)  # noqa: S311 - spreads requests, guards nothing
 
 
+def longer(pause: float, first: float, longest: float) -> float:
+    """Give the pause after one of `pause` seconds that did not help, 0 being none: twice that, within the bounds."""
+    return min(max(2 * pause, first), longest)
+
+
 class Pace:
     """Pauses that double from the first to the longest, in seconds, each shortened by `jitter`."""
 
@@ -23,7 +28,7 @@ class Pace:
     def pause(self) -> float:
         """Give the pause after one more failure."""
         pause = min(self._next, self._longest)
-        self._next = min(2 * self._next, self._longest)
+        self._next = longer(self._next, self._first, self._longest)
         return pause * self._jitter()
 
     def reset(self) -> None:

@@ -6,24 +6,23 @@ a bounded pause, also while the token that there is has not ended, and a token i
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from volmgr.errors import OperationError, SpecError, TransientError, VolmgrError
+from volmgr.errors import OperationError, TransientError, VolmgrError
 from volmgr.kube.errors import ApiError
+from volmgr.kube.pace import longer
 from volmgr.kube.resources import SERVICE_ACCOUNTS
-from volmgr.model.tokens import LONGEST, Token
+from volmgr.kube.token_wish import TokenWish
+from volmgr.model.tokens import Token
 from volmgr.report.times import rfc3339
 
 if TYPE_CHECKING:
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from volmgr.model.objects import ServiceAccount
     from volmgr.model.pod import Pod
 
-SHORTEST = 600
-"""Seconds; no token may be asked for that lives shorter. Kubernetes' minimum of expirationSeconds."""
-_PARTS = 3
 _REMEDY = "; tokens are kept over a restart only with kubernetes.checkpoint_secrets: true"
 
 log = logging.getLogger("volmgr.kube")
@@ -73,81 +69,6 @@ class NothingKept:
         del pod_uid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """Which token is wanted; `account_uid` is empty when it is not known."""
-
-    namespace: str
-    account: str
-    account_uid: str
-    pod_name: str
-    pod_uid: str
-    audience: str
-    seconds: int
-
-    @classmethod
-    def of(cls, pod: Pod, audience: str, seconds: int, account: ServiceAccount | None) -> Wish:
-        """Say what a Pod wants; raises SpecError for a life that no server gives."""
-        if not SHORTEST <= seconds <= LONGEST:
-            raise SpecError(f"expirationSeconds is {seconds}; write a number from {SHORTEST} to {LONGEST}")
-        return cls(
-            namespace=pod.metadata.namespace,
-            account=pod.spec.service_account_name or "default",
-            account_uid=account.metadata.uid if account else "",
-            pod_name=pod.metadata.name,
-            pod_uid=pod.uid,
-            audience=audience,
-            seconds=seconds,
-        )
-
-    @property
-    def key(self) -> str:
-        """What it is kept under, among those of the same Pod."""
-        return json.dumps([self.account, self.account_uid, self.audience, self.seconds])
-
-    @property
-    def words(self) -> str:
-        """Name it in messages."""
-        audience = f" for audience {self.audience}" if self.audience else ""
-        return f"the token of pod {self.namespace}/{self.pod_name}{audience}"
-
-    def request(self) -> Mapping[str, object]:
-        """Give the TokenRequest."""
-        bound = {"apiVersion": "v1", "kind": "Pod", "name": self.pod_name, "uid": self.pod_uid}
-        return {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {
-                "audiences": [self.audience] if self.audience else [],
-                "expirationSeconds": self.seconds,
-                "boundObjectRef": bound,
-            },
-        }
-
-    def token_of(self, value: str) -> Token | None:
-        """Give a token as one that was issued for this wish; None when it says something else.
-
-        Whether its signature is good the server knows alone: what lies in a volume or is kept was issued once.
-        """
-        said = _claims(value)
-        issued, expires = said.get("iat"), said.get("exp")
-        bound = _mapping(said.get("kubernetes.io"))
-        of_pod, of_account = _mapping(bound.get("pod")), _mapping(bound.get("serviceaccount"))
-        warned = bound.get("warnafter")  # a server may let tokens live for a year that are asked for an hour
-        expires = warned if isinstance(warned, int) else expires
-        same = (
-            said.get("sub") == f"system:serviceaccount:{self.namespace}:{self.account}"
-            and (of_pod.get("name"), of_pod.get("uid")) == (self.pod_name, self.pod_uid)
-            and (not self.account_uid or of_account.get("uid") == self.account_uid)
-            and (not self.audience or said.get("aud") == [self.audience])
-        )
-        if not same or not isinstance(issued, int) or not isinstance(expires, int):
-            return None
-        if not 0 < expires - issued <= self.seconds:
-            return None
-        return Token(value=value, issued_at=issued, expires_at=expires)
-
-
 class _Spec(msgspec.Struct, rename="camel"):
     expiration_seconds: int
 
@@ -178,8 +99,8 @@ class KubeTokens:
         self._kept: KeptTokens = kept or NothingKept()
         self._wall = wall
         self._lock = threading.Lock()
-        self._tokens: dict[Wish, Token] = {}
-        self._pauses: dict[Wish, float] = {}
+        self._tokens: dict[TokenWish, Token] = {}
+        self._pauses: dict[TokenWish, float] = {}
 
     def issue(
         self,
@@ -196,7 +117,7 @@ class KubeTokens:
         for a life that no server gives, TransientError when what it takes may come (the server, the account),
         OperationError when the server refuses.
         """
-        wish = Wish.of(pod, audience, expiration_seconds, account)
+        wish = TokenWish.of(pod, audience, expiration_seconds, account)
         now = self._wall()
         known = self._known(wish, held, now)
         if known is not None and now < known.due_at:
@@ -218,7 +139,7 @@ class KubeTokens:
             self._pauses = {wish: pause for wish, pause in self._pauses.items() if wish.pod_uid != pod_uid}
         self._kept.forget(pod_uid)
 
-    def _known(self, wish: Wish, held: str, now: float) -> Token | None:
+    def _known(self, wish: TokenWish, held: str, now: float) -> Token | None:
         """Give the newest token that there is and has not ended."""
         with self._lock:
             self._tokens = {each: token for each, token in self._tokens.items() if token.expires_at > now}
@@ -236,7 +157,7 @@ class KubeTokens:
                     self._keep(wish, known)  # it was in the volume before tokens were to be kept
             return known
 
-    def _request(self, wish: Wish) -> Token:
+    def _request(self, wish: TokenWish) -> Token:
         path = SERVICE_ACCOUNTS.path(wish.namespace, wish.account, "token")
         raw = self._api.create(path, wish.request())
         try:
@@ -247,27 +168,27 @@ class KubeTokens:
         expires = answer.status.expiration_timestamp.timestamp()
         return Token(value=answer.status.token, issued_at=expires - answer.spec.expiration_seconds, expires_at=expires)
 
-    def _instead(self, wish: Wish, known: Token | None, error: ApiError) -> Token:
+    def _instead(self, wish: TokenWish, known: Token | None, error: ApiError) -> Token:
         """Give the token that there is, to be replaced soon; raise when there is none."""
         if known is None:
             raise _explained(wish, error, "" if self._settings.checkpoint_secrets else _REMEDY) from error
         now = self._wall()
         with self._lock:
-            pause = max(2 * self._pauses.get(wish, 0.0), self._settings.await_initial)
-            pause = self._pauses[wish] = min(pause, self._settings.backoff_max)
+            before = self._pauses.get(wish, 0.0)
+            pause = self._pauses[wish] = longer(before, self._settings.await_initial, self._settings.backoff_max)
             again = replace(known, again_at=min(now + pause, known.expires_at))
             self._tokens[wish] = again
         log.warning("%s is due and stays until %s: %s", wish.words, rfc3339(known.expires_at), error)
         return again
 
-    def _keep(self, wish: Wish, token: Token) -> None:
+    def _keep(self, wish: TokenWish, token: Token) -> None:
         try:
             self._kept.put(wish.pod_uid, wish.key, token.value.encode(), token.expires_at)
         except OperationError as error:  # the Pod has its token all the same
             log.warning("%s cannot be kept over a restart: %s", wish.words, error)
 
 
-def _explained(wish: Wish, error: ApiError, remedy: str) -> VolmgrError:
+def _explained(wish: TokenWish, error: ApiError, remedy: str) -> VolmgrError:
     """Say who must act: the server must come back, somebody must make the account, or grant the right."""
     if error.is_unreachable:
         return TransientError(f"{wish.words} waits for the API server: {error}{remedy}", waits_for="the API server")
@@ -275,18 +196,3 @@ def _explained(wish: Wish, error: ApiError, remedy: str) -> VolmgrError:
         needed = f"ServiceAccount {wish.namespace}/{wish.account}"
         return TransientError(f"{wish.words} needs {needed}, and the Pod on the server: {error}", waits_for=needed)
     return OperationError(f"{wish.words}: {error}")
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
-
-
-def _claims(token: str) -> Mapping[str, object]:
-    """Read what a token (RFC 7519) says, without a look at its signature; nothing of any other text."""
-    parts = token.split(".")
-    if len(parts) != _PARTS:
-        return {}
-    try:
-        return _mapping(msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))))
-    except (binascii.Error, msgspec.DecodeError, UnicodeError, ValueError, RecursionError):
-        return {}
