@@ -20,7 +20,7 @@ from tests.kube.objects import NO_TOKEN, claim, from_claim, persistent_volume
 from tests.kube.proxy import Proxy
 from tests.kube.servers import PATIENCE, eventually
 from tests.side_venv import SideVenv, write_package
-from volmgr.kube.resources import ATTACHMENTS, CSI_DRIVERS, CSI_NODES, NODES, PODS, VOLUMES
+from volmgr.kube.resources import ATTACHMENTS, CSI_DRIVERS, NODES, PODS, VOLUMES
 from volmgr.model.names import attachment_name
 
 HERE = Path(__file__).parent
@@ -189,9 +189,6 @@ def running_disks(cluster: Cluster, name: str, top: Path) -> Generator[Disks]:
         drivers = [replace(driver, name=each) for each in (ATTACHED, UNATTACHED, SLOW)]
         for each in drivers:
             admin.create(each.driver_object(attach_required=each.name != UNATTACHED))
-        entries = driver.node_object(name)
-        entries["spec"]["drivers"] = [each.node_object(name)["spec"]["drivers"][0] for each in drivers]
-        admin.create(entries)
         (top / "config").write_text(json.dumps({"backoff_max": "2s", "kubernetes": {"backoff_max": "1s"}}))
         node = KubeNode(
             identity.behind(proxy.url), top, "--config", str(top / "config"), python=environment(top).python
@@ -202,7 +199,6 @@ def running_disks(cluster: Cluster, name: str, top: Path) -> Generator[Disks]:
             settle(disks)
         for each in drivers:
             admin.delete(CSI_DRIVERS.path(name=each.name))
-        admin.delete(CSI_NODES.path(name=name))
         admin.delete(NODES.path(name=name))
 
 
