@@ -89,7 +89,7 @@ class WatchedApi(MemoryApi):
                 self._tell(_Change("DELETED", path, {**gone, "metadata": metadata}))
 
     def watch_target(self) -> WatchTarget | None:
-        return _Target(_access(), KubeSettings(), self)
+        return _Target(_access(), KubeSettings(watch_silence=1e6), self)  # no bookmarks come
 
     def open_watch(self, path: str, query: Mapping[str, str]) -> socket.socket:
         """Open a watch that hears of all that has changed since the version it names, and give its other end."""
