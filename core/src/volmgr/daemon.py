@@ -184,6 +184,7 @@ class Daemon:
             host=self.host,
             directory=self.directory,
             reload=self._reload,
+            accept_cluster=self.kube.accept if self.kube is not None else None,
         )
 
     def _outside(self) -> Outside:

@@ -58,6 +58,7 @@ class Service:
         directory: DirectorySource | None,
         reload: Callable[[], str],
     ) -> None:
+        accept_cluster: Callable[[], str] | None,
         self._reconciler = reconciler
         self._registry = registry
         self._holds = holds
@@ -65,6 +66,7 @@ class Service:
         self._directory = directory
         self._reload = reload
 
+        self._accept_cluster = accept_cluster
     @property
     def events(self) -> EventLog:
         """What happened."""
@@ -206,3 +208,9 @@ class Service:
         except VolmgrError as error:
             raise OperationError(f"accepting the manifests directory: {error}") from error
         return "the manifests directory is accepted as it is now"
+
+    def accept_cluster(self) -> str:
+        """Confirm that the API server is the right one, whatever it has not."""
+        if self._accept_cluster is None:
+            raise SpecError("this daemon asks no API server; start it with --kubeconfig FILE")
+        return self._accept_cluster()

@@ -103,6 +103,9 @@ class FakeEngine:
 
     def accept_manifests(self) -> str:
         return "/manifests is accepted as it is"
+    def accept_cluster(self) -> str:
+        return "2 Pods go now"
+
 
     @property
     def events(self) -> EventLog:

@@ -151,6 +151,7 @@ def test_a_drain_names_what_is_left(client: Client, engine: FakeEngine) -> None:
 def test_adopt_accept_and_reload_say_what_was_done(client: Client) -> None:
     assert json.loads(client.post("/v1/adopt")) == {"message": "adopted 3 Pods"}
     assert json.loads(client.post("/v1/manifests/accept")) == {"message": "/manifests is accepted as it is"}
+    assert json.loads(client.post("/v1/cluster/accept")) == {"message": "2 Pods go now"}
     assert json.loads(client.post("/v1/plugins/reload")) == {"message": "reloading"}
 
 

@@ -195,6 +195,7 @@ def test_drain_exits_with_1_when_something_is_left(client: Client, engine: FakeE
 def test_adopt_and_accept_manifests_say_what_was_done(client: Client) -> None:
     assert volmgr(client, "adopt").output == "adopted 3 Pods\n"
     assert volmgr(client, "doctor", "--accept-manifests").output == "/manifests is accepted as it is\n"
+    assert volmgr(client, "doctor", "--accept-cluster").output == "2 Pods go now\n"
 
 
 def test_events_are_printed_one_a_line(client: Client, engine: FakeEngine) -> None:

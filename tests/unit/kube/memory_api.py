@@ -24,6 +24,7 @@ class MemoryApi:
     address = "https://192.0.2.1:6443"
 
     def __init__(self) -> None:
+        self.place = self.address
         self.objects: dict[str, Document] = {}
         self.posted: dict[str, Callable[[Document], Document]] = {}
         self.down = False
@@ -45,6 +46,17 @@ class MemoryApi:
             kept.setdefault("metadata", {})["resourceVersion"] = str(self._version)
             self.objects[path] = kept
             return dict(kept)
+
+    def go_back_to(self, version: int) -> None:
+        """Have this version from now on, as after a backup was restored; objects stay as they are."""
+        with self._lock:
+            self._version = version
+
+    def run_to(self, version: int) -> None:
+        """Let other objects change until there is this version."""
+        with self._lock:
+            assert version >= self._version
+            self._version = version
 
     def asked(self, method: str) -> list[tuple[str, Any]]:
         """Give the paths and bodies of the requests of a method."""

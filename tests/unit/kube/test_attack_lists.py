@@ -3,79 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping
-from typing import Any
+from collections.abc import Callable, Generator
 
 import pytest
 
-from tests.unit.kube.memory_api import Document, MemoryApi
-from tests.unit.kube.turned_thread import TurnedThread
-from volmgr.kube.intake import SOURCE, Intake
-from volmgr.kube.pods import PodSource
+from tests.unit.kube.memory_api import Document
+from tests.unit.kube.pod_bench import PodBench
 from volmgr.kube.resources import PODS
-from volmgr.manifest import NoTypes
-from volmgr.model.kube import KubeSettings
-from volmgr.sources.changes import Change, Complaints, PodAccepted, PodLeft, SourceState
-from volmgr.sources.registry import Registry
-from volmgr.testing import FakeHost
-from volmgr.testing.node import pod
-
-HERE = "n1"
-NEVER_READ = 3600.0
-
-
-class Answers(MemoryApi):
-    """A server, or what sits before it, that answers with what it likes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.instead: bytes | None = None
-        self.ignores_selectors = False
-
-    def get(self, path: str, query: Mapping[str, str] = {}) -> bytes:
-        if self.instead is not None:
-            return self.instead
-        return super().get(path, {} if self.ignores_selectors else query)
-
-
-class Bench:
-    """The Pods of one node, before a real registry; each hour everything is listed again."""
-
-    def __init__(self) -> None:
-        self.api = Answers()
-        self.thread = TurnedThread()
-        self.told: list[Change] = []
-        host = FakeHost()
-        self.registry = Registry(host.files, host.paths, self.told.append, binds_claims=False)
-        self.registry.start()
-        settings = KubeSettings(object_lifetime=NEVER_READ)
-        self.source = PodSource(self.thread, self.api, settings, HERE, Intake(self.registry, NoTypes()), self.registry)
-
-    def run_pod(self, name: str, node: str = HERE, **metadata: Any) -> Document:  # noqa: ANN401 - of the Pod
-        document = pod(name, {"name": "v", "emptyDir": {}}, uid=f"uid-{name}", nodeName=node)
-        document["metadata"] |= {"namespace": "default", **metadata}
-        return self.api.put(PODS.path("default", name), document)
-
-    def read(self) -> None:
-        self.thread.pass_time(2 * NEVER_READ)
-
-    def take(self) -> list[Change]:
-        told = self.told[:]
-        self.told.clear()
-        return told
-
-    @property
-    def stands(self) -> set[str]:
-        return set(self.registry.origins(SOURCE))
-
-    @property
-    def problem(self) -> str:
-        return [each for each in self.told if isinstance(each, SourceState) and each.source == SOURCE][-1].problem
+from volmgr.sources.changes import Complaints, PodAccepted, PodLeft
 
 
 @pytest.fixture
-def bench() -> Generator[Bench]:
-    made = Bench()
+def bench() -> Generator[PodBench]:
+    made = PodBench()
     yield made
     made.thread.stop()
 
@@ -107,7 +47,7 @@ IMPOSTORS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("answer", IMPOSTORS.values(), ids=list(IMPOSTORS))
-def test_what_is_no_list_of_pods_takes_no_pod_away(bench: Bench, answer: bytes) -> None:
+def test_what_is_no_list_of_pods_takes_no_pod_away(bench: PodBench, answer: bytes) -> None:
     bench.run_pod("web")
     bench.source.start()
     bench.read()
@@ -122,7 +62,7 @@ def test_what_is_no_list_of_pods_takes_no_pod_away(bench: Bench, answer: bytes) 
     assert not [each for each in bench.told if isinstance(each, PodLeft)]
 
 
-def test_pods_of_other_nodes_are_not_taken_where_the_field_selector_is_lost(bench: Bench) -> None:
+def test_pods_of_other_nodes_are_not_taken_where_the_field_selector_is_lost(bench: PodBench) -> None:
     bench.api.ignores_selectors = True
     bench.run_pod("web")
     bench.run_pod("foreign", node="n2")
@@ -133,7 +73,7 @@ def test_pods_of_other_nodes_are_not_taken_where_the_field_selector_is_lost(benc
 
 
 @pytest.mark.parametrize("uid", ["", "../../etc", "a/b", ".", "..", "x" * 5000, "u\x00", "é"])
-def test_a_pod_whose_uid_cannot_be_one_is_refused_and_named(bench: Bench, uid: str) -> None:
+def test_a_pod_whose_uid_cannot_be_one_is_refused_and_named(bench: PodBench, uid: str) -> None:
     bench.run_pod("web", uid=uid)
     bench.run_pod("fine")
     bench.source.start()
@@ -144,7 +84,7 @@ def test_a_pod_whose_uid_cannot_be_one_is_refused_and_named(bench: Bench, uid: s
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "x" * 5000, "UPPER", "\x00"])
-def test_a_pod_whose_name_cannot_be_one_disturbs_no_other(bench: Bench, name: str) -> None:
+def test_a_pod_whose_name_cannot_be_one_disturbs_no_other(bench: PodBench, name: str) -> None:
     document = bench.run_pod("web")
     document["metadata"]["name"] = name
     document["metadata"]["uid"] = "odd"
@@ -174,7 +114,7 @@ SPOILS: dict[str, Callable[[Document], None]] = {
 
 @pytest.mark.parametrize("spoil", SPOILS.values(), ids=list(SPOILS))
 def test_one_pod_that_makes_no_sense_keeps_no_other_from_being_read(
-    bench: Bench, spoil: Callable[[Document], None]
+    bench: PodBench, spoil: Callable[[Document], None]
 ) -> None:
     bench.run_pod("web")
     odd = bench.run_pod("odd")

@@ -21,18 +21,19 @@ if TYPE_CHECKING:
 
 @click.command("doctor")
 @click.option("--accept-manifests", is_flag=True, help="The manifests directory was moved on purpose: use it.")
+@click.option("--accept-cluster", is_flag=True, help="The API server is the right one: Pods that it has not may go.")
 @click.option("--root-dir", type=click.Path(path_type=Path), help="The root directory, when no daemon can be asked.")
 @common_options
 @click.pass_obj
-def command(session: Session, *, accept_manifests: bool, root_dir: Path | None) -> None:
+def command(session: Session, *, accept_manifests: bool, accept_cluster: bool, root_dir: Path | None) -> None:
     """Look for what is wrong with this node.
 
     The root directory and its mount propagation, limits of inotify, tools, the socket, and what the daemon itself
     finds: sources, manifests, packages, hanging operations. Each with a remedy. Exits with 1 when anything is wrong.
     """
     client = session.client
-    if accept_manifests:
-        body = client.post("/v1/manifests/accept")
+    if accept_manifests or accept_cluster:
+        body = client.post("/v1/manifests/accept" if accept_manifests else "/v1/cluster/accept")
         if session.json:
             output.print_json(body)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import logging
 import os
@@ -77,6 +78,13 @@ class Access:
                     f"cannot use the token of {self.origin}: it has characters that no header may have"
                 )
             return {"authorization": value} if value else {}
+
+    @property
+    def place(self) -> str:
+        """Address and authorities of the server, as they were read last: two clusters seldom have both in common."""
+        tls = self._session.tls if self._session is not None else None
+        authorities = hashlib.sha256(b"".join(sorted(tls.get_ca_certs(binary_form=True) if tls is not None else ())))
+        return f"{self.address} {authorities.hexdigest()[:16]}"
 
     def distrust(self, session: Session) -> None:
         """Read the credentials again before the next request: the server refused these."""

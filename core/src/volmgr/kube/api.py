@@ -42,6 +42,11 @@ class Api(Protocol):
         """Of the server, such as https://192.0.2.1:6443, for messages."""
         ...
 
+    @property
+    def place(self) -> str:
+        """What tells one cluster from another, as far as its address and authorities do."""
+        ...
+
     def get(self, path: str, query: Mapping[str, str] = {}) -> bytes:
         """Read one object, or a page of a list."""
         ...
@@ -78,6 +83,10 @@ class ApiServer:
     @property
     def address(self) -> str:
         return self._access.address
+
+    @property
+    def place(self) -> str:
+        return self._access.place
 
     def get(self, path: str, query: Mapping[str, str] = {}) -> bytes:
         return self._request(verb_of_get(path), "GET", path, query=query)

@@ -12,6 +12,7 @@ from volmgr.kube.checkpoint import TokensOnDisk
 from volmgr.kube.conditions import PodConditions, condition_in
 from volmgr.kube.csi_entries import in_process_drivers
 from volmgr.kube.csi_node import CsiNodes
+from volmgr.kube.custody import Custody
 from volmgr.kube.event_texts import about_in
 from volmgr.kube.events import EventSink
 from volmgr.kube.following import Surroundings
@@ -44,6 +45,7 @@ class KubeMode:
     def __init__(self, api: Api, config: Config, host: Host, post: Callable[[Message], None]) -> None:
         self._api = api
         self._config = config
+        self._host = host
         self._post = post
         self._thread = KubeThread(config.kubernetes.requests)
         self._kept = TokensOnDisk(host.files, host.paths) if config.kubernetes.checkpoint_secrets else None
@@ -66,7 +68,8 @@ class KubeMode:
         registry.expect(SOURCE)
         thread, api, settings, node_name = self._thread, self._api, self._config.kubernetes, self._config.node_name
         intake = Intake(registry, world.plugins)
-        self._pods = PodSource(thread, api, settings, node_name, intake, registry)
+        custody = Custody(self._host.files, self._host.paths, lambda: api.place, thread.now)
+        self._pods = PodSource(thread, api, settings, node_name, intake, registry, custody)
         self._references = References(Surroundings(thread, api, settings, intake, registry), self._count_reading)
         attaches = self._config.controller_attaches
         self._node = OwnNode(
@@ -75,7 +78,7 @@ class KubeMode:
             settings,
             node_name,
             self._post,
-            self._csi.saw_node,
+            self._saw_node,
             self._renew_attachments,
             controller_attach=attaches,
         )
@@ -122,6 +125,11 @@ class KubeMode:
         if self._kept is not None:
             self._kept.retain(uids)
 
+    def accept(self) -> str:
+        """Believe the server that Pods which it has not have gone; from any thread. Raises OperationError."""
+        released = self._thread.call(self._pods.accept)
+        return f"{self._api.address} is believed: {released} Pods that it does not have were kept, and go now"
+
     def _begin(self) -> None:
         self._tell_reading()
         self._csi.start()
@@ -132,6 +140,10 @@ class KubeMode:
         """Ask for the VolumeAttachments of what has just been attached: a controller made them anew."""
         names = (attachment_of(volume, self._config.node_name) for volume in volumes)
         self._references.renew(ObjectRef("VolumeAttachment", "", name) for name in names if name)
+
+    def _saw_node(self, uid: str) -> None:
+        self._csi.saw_node(uid)
+        self._pods.saw_node(uid)
 
     def _count_reading(self, watches: int, asked: int) -> None:
         self._watches, self._asked = watches, asked

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from volmgr.errors import ManifestError
 from volmgr.kube.intake import SOURCE, Intake, origin_of
 from volmgr.kube.reflector import Reflector, Seen
 from volmgr.kube.resources import PODS
 
 if TYPE_CHECKING:
     from volmgr.kube.api import Api
+    from volmgr.kube.custody import Custody
     from volmgr.kube.errors import ApiError
     from volmgr.kube.thread import KubeThread
     from volmgr.model.kube import KubeSettings
@@ -39,10 +41,20 @@ class PodSource:
     """Watches the Pods that are bound to one node."""
 
     def __init__(
-        self, thread: KubeThread, api: Api, settings: KubeSettings, node_name: str, intake: Intake, registry: Registry
+        self,
+        thread: KubeThread,
+        api: Api,
+        settings: KubeSettings,
+        node_name: str,
+        intake: Intake,
+        registry: Registry,
+        custody: Custody,
     ) -> None:
         self._thread = thread
         self._node_name = node_name
+        self._custody = custody
+        self._kept: dict[str, Seen | None] = {}
+        """Origins whose Pods stay although the server has none of their UIDs there, and what it has there."""
         self._intake = intake
         self._registry = registry
         self._read = False
@@ -62,25 +74,73 @@ class PodSource:
     def listed(self, seen: Sequence[Seen]) -> None:
         """Take the whole set: what is not in it has left."""
         there = {origin_of(PODS, each.namespace, each.name): each for each in seen if self._is_ours(each)}
-        done = [self._intake.withdraw_origin(origin) for origin in self._intake.standing(PODS) - there.keys()]
-        done += [self._intake.offer(PODS, each) for each in there.values()]
+        self._custody.heard(self.reflector.version_before)
+        pods = self._registry.pods(SOURCE).items()
+        missing = {origin: uid for origin, uid in pods if origin not in there or there[origin].uid != uid}
+        self._kept = {origin: there.get(origin) for origin in self._custody.keep(missing, self.reflector.version)}
+        left = self._intake.standing(PODS) - there.keys() - self._kept.keys()
+        done = [self._intake.withdraw_origin(origin) for origin in left]
+        done += [self._intake.offer(PODS, each) for origin, each in there.items() if origin not in self._kept]
+        self._complain()
         self._read = True
         self._tell()
         self._recorded(all(done))
 
     def changed(self, seen: Seen) -> None:
         """Take one Pod as it is now."""
-        if self._is_ours(seen):
+        origin = origin_of(PODS, seen.namespace, seen.name)
+        if not self._is_ours(seen):
+            return
+        self._custody.heard(self.reflector.version)
+        if origin in self._kept and seen.uid != self._registry.pod_at(SOURCE, origin):
+            self._kept[origin] = seen
+        else:
+            self._kept.pop(origin, None)
             self._recorded(self._intake.offer(PODS, seen))
 
     def gone(self, seen: Seen) -> None:
-        """Take note that the server no longer has a Pod."""
-        if self._is_ours(seen):
-            self._recorded(self._intake.withdraw(PODS, seen.namespace, seen.name))
+        """Take note that the server no longer has a Pod; another that has its name by now stays."""
+        origin = origin_of(PODS, seen.namespace, seen.name)
+        if origin in self._kept:
+            self._kept[origin] = None
+        elif self._is_ours(seen) and self._registry.pod_at(SOURCE, origin) == seen.uid:
+            self._recorded(self._intake.withdraw_origin(origin))
+
+    def saw_node(self, uid: str) -> None:
+        """Learn the UID of the own Node, which says whether this is the server that it was."""
+        if self._custody.saw_node(uid) and self._read:
+            self._review()
+
+    def accept(self) -> int:
+        """Believe the server that Pods which it has not have gone, and say how many; raises OperationError."""
+        before = len(self._kept)
+        self._custody.accept()
+        self._review()
+        return before - len(self._kept)
 
     def troubled(self, error: ApiError | None) -> None:
         """Say that the server does not answer; what was read stays as it is."""
         self._tell(str(error) if error is not None else "")
+
+    def _review(self) -> None:
+        """Let those leave, or be what the server has in their place, that are kept no longer."""
+        pods = self._registry.pods(SOURCE)
+        missing = {origin: pods[origin] for origin in self._kept if origin in pods}
+        still = self._custody.keep(missing, self.reflector.version)
+        free = {origin: seen for origin, seen in self._kept.items() if origin not in still}
+        self._kept = {origin: seen for origin, seen in self._kept.items() if origin in still}
+        for origin, seen in free.items():
+            done = self._intake.offer(PODS, seen) if seen is not None else self._intake.withdraw_origin(origin)
+            self._recorded(done)
+        self._complain()
+
+    def _complain(self) -> None:
+        """Say of each Pod that is kept why."""
+        doubt = self._custody.doubt
+        for origin in self._kept if doubt else ():
+            problem = f"the API server has this Pod no longer, and may not be the one that had it: {doubt}"
+            remedy = "let such Pods go by `volmgr doctor --accept-cluster`, or name the right server by --kubeconfig"
+            self._registry.complain(SOURCE, origin, (ManifestError(problem, file=origin, remedy=remedy),))
 
     def _tell(self, problem: str = "") -> None:
         self._registry.state(SOURCE, ready=self._read, problem=problem, contact=self.reflector.last_contact)

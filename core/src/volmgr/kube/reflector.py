@@ -78,7 +78,8 @@ class Reflector:
         self._selectors = {name: value for name, value in selectors.items() if value}
         self._pace = Pace(settings.backoff_initial, settings.backoff_max)
         self._refused = Pace(min(REFUSED_PAUSE, settings.backoff_initial), settings.backoff_max)
-        self._version = ""
+        self.version = self.version_before = ""
+        """Of what was heard last, and before the last list."""
         self._listed = True
         """The version is a list's: a server that calls it too old would do so again."""
         self._pages: list[Seen] = []
@@ -121,7 +122,7 @@ class Reflector:
             self._ask_page(page.further)
             return
         seen, self._pages = tuple(self._pages), []
-        self._version, self._listed = page.version, True
+        self.version_before, self.version, self._listed = self.version, page.version, True
         _tell(lambda: self._sink.listed(seen))
         self._follow()
 
@@ -143,7 +144,7 @@ class Reflector:
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "resourceVersion": self._version,
+            "resourceVersion": self.version,
             "timeoutSeconds": str(int(self._settings.watch_lifetime * random.uniform(1, 2)) or 1),  # noqa: S311 - as jitter
             **self._selectors,
         }
@@ -167,7 +168,7 @@ class Reflector:
             _tell(lambda: self._sink.gone(seen))
         elif event.kind is not EventKind.BOOKMARK:
             _tell(lambda: self._sink.changed(seen))
-        self._version = seen.version or self._version
+        self.version = seen.version or self.version
 
     def ended(self, error: ApiError | None) -> None:
         """Go on after a watch: from the same version, or with a list when that is too old."""

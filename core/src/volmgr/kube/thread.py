@@ -7,8 +7,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
+from volmgr.errors import OperationError
 from volmgr.kube.errors import ApiError
 from volmgr.loop import Loop
 from volmgr.timers import Timer, Timers
@@ -56,6 +58,25 @@ class KubeThread:
             if not self._ended:
                 self._inbox.append(action)
                 self._loop.wake()
+
+    def call(self, action: Callable[[], T], seconds: float = 10.0) -> T:
+        """Run an action and give what it gives, or raise what it raises; OperationError when it takes too long.
+
+        From any other thread.
+        """
+        outcome: Future[T] = Future()
+
+        def act() -> None:
+            try:
+                outcome.set_result(action())
+            except Exception as error:  # noqa: BLE001 - it is the caller's
+                outcome.set_exception(error)
+
+        self.post(act)
+        try:
+            return outcome.result(seconds)
+        except TimeoutError as error:
+            raise OperationError("the thread of kubernetes mode does not answer; try again") from error
 
     def now(self) -> float:
         """Tell the time of the timers, in seconds."""

@@ -282,6 +282,12 @@ def adopt(engine: Engine, request: Request, argument: str) -> bytes:
     del request, argument
     return messages.json(Done(engine.adopt()))
 
+def accept_cluster(engine: Engine, request: Request, argument: str) -> bytes:
+    """Confirm that Pods which the API server has not have gone."""
+    del request, argument
+    return messages.json(Done(engine.accept_cluster()))
+
+
 
 def accept(engine: Engine, request: Request, argument: str) -> bytes:
     """Confirm that the manifests directory was moved."""

@@ -96,3 +96,7 @@ class Engine(Protocol):
     def events(self) -> EventLog:
         """What happened."""
         ...
+    def accept_cluster(self) -> str:
+        """Confirm that the API server is the right one, and that Pods which it has not have gone."""
+        ...
+

@@ -77,6 +77,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/v1/drain", endpoints.drain, "take everything down, within ?timeout="),
     Route("POST", "/v1/adopt", endpoints.adopt, "take over a root directory that somebody else filled"),
     Route("POST", "/v1/manifests/accept", endpoints.accept, "confirm that the manifests directory was moved"),
+    Route("POST", "/v1/cluster/accept", endpoints.accept_cluster, "confirm that the API server is the right one"),
 )
 
 _BY_SHAPE: dict[tuple[str, ...], dict[str, Route]] = {}

@@ -189,6 +189,21 @@ class Registry:
                 place.origin for place in (*self._pods.places(), *self._objects.places()) if place.source == source
             )
 
+    def pod_at(self, source: str, origin: str) -> str:
+        """Give the UID of the Pod that a file offers; empty when it offers none."""
+        with self._lock:
+            return next(iter(self._pods.offered(Place(source, origin))), "")
+
+    def pods(self, source: str) -> dict[str, str]:
+        """Give the files of a source that offer a Pod, each with the Pod's UID (of several, the last)."""
+        with self._lock:
+            return {
+                place.origin: uid
+                for place in self._pods.places()
+                if place.source == source
+                for uid in self._pods.offered(place)
+            }
+
     def holds(self, source: str, origin: str) -> bool:
         """Say whether something stands, or is offered, from a file."""
         place = Place(source, origin)
