@@ -199,6 +199,31 @@ def test_a_claim_is_asked_for_soon_again_until_it_is_bound_and_seldom_after(
     assert told.next() == "disk is there"
 
 
+def test_only_what_somebody_waits_for_is_asked_of_the_server_s_storage(
+    follow: Make, clocked: KubeThread, clock: Clock, told: Told
+) -> None:
+    api = MemoryApi()
+    api.put(CLAIMS.path("default", "disk"), claim())
+    references = follow(clocked, api, ASKING)
+    refer(clocked, references, CLAIM)
+    assert told.next() == "disk is there"
+    done(clocked)
+    api.put(CLAIMS.path("default", "disk"), claim("pv", "Bound"))
+    pass_time(clocked, clock, 1.1)
+    assert told.next() == "disk is there"
+    done(clocked)
+    pass_time(clocked, clock, 60.1)
+    assert told.next() == "disk is there"
+    done(clocked)
+    api.refusal = ApiError("Too large resource version", status=504, reason="Timeout")
+    pass_time(clocked, clock, 60.1)
+    done(clocked)
+    api.refusal = None
+    pass_time(clocked, clock, 1.1)
+    assert told.next() == "disk is there"
+    assert [query for _, query in api.asked("GET")] == [{}, {}, {"resourceVersion": "2"}, {"resourceVersion": "2"}, {}]
+
+
 def test_what_is_no_object_is_said_and_asked_for_again(
     follow: Make, clocked: KubeThread, clock: Clock, server: ScriptedServer, kubeconfigs: Kubeconfigs, told: Told
 ) -> None:

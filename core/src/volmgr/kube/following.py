@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -129,6 +129,8 @@ class Asked:
         self._stopped = False
         self._asked = 0
         """How often it was asked for: only the last answer counts."""
+        self._settled = ""
+        """The version that nobody waits to see changed: what is not older will do, which the server has in memory."""
 
     def start(self) -> None:
         """Begin to follow it."""
@@ -139,6 +141,7 @@ class Asked:
         if self._timer is not None:
             self._timer.cancel()
         self._told.outdated()
+        self._settled = ""
         self._pause = 0.0
         self._ask()
 
@@ -152,13 +155,16 @@ class Asked:
         self._timer = None
         self._asked += 1
         number = self._asked
+        query = {"resourceVersion": self._settled} if self._settled else {}
         self._around.thread.ask(
-            self._get, lambda answer: self._take(answer, number), lambda error: self._refused(error, number)
+            lambda: self._get(query),
+            lambda answer: self._take(answer, number),
+            lambda error: self._refused(error, number),
         )
 
-    def _get(self) -> tuple[Seen, bool]:
+    def _get(self, query: Mapping[str, str]) -> tuple[Seen, bool]:
         """Give the object, and whether it is settled."""
-        raw = self._around.api.get(self._path)
+        raw = self._around.api.get(self._path, query)
         try:
             return seen_of(raw), is_settled(self._resource, raw)
         except ValueError as error:
@@ -169,6 +175,7 @@ class Asked:
         if self._stopped or number != self._asked:
             return
         seen, settled = answer
+        self._settled = seen.version if settled else ""
         self._told.there(seen)
         if settled:
             self._pause = 0.0
@@ -179,6 +186,7 @@ class Asked:
     def _refused(self, error: ApiError, number: int) -> None:
         if self._stopped or number != self._asked:
             return
+        self._settled = ""  # versions go back when a backup was restored
         if error.is_missing:
             self._told.absent()
         else:
