@@ -15,9 +15,10 @@ from volmgr.messages import Ask, HoldGone, HoldTaken
 from volmgr.preparations import Preparation
 from volmgr.reconciler import Reconciler
 from volmgr.report.claims import check_unused
+from volmgr.report.contact import is_unserved
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.why import summary_for_timeout
-from volmgr.server.engine import Action, ApplyResult
+from volmgr.server.engine import Action, ApplyResult, Deleted
 from volmgr.sources.offers import pod_of
 from volmgr.waiters import Waiter
 
@@ -57,16 +58,16 @@ class Service:
         host: Host,
         directory: DirectorySource | None,
         reload: Callable[[], str],
-    ) -> None:
         accept_cluster: Callable[[], str] | None,
+    ) -> None:
         self._reconciler = reconciler
         self._registry = registry
         self._holds = holds
         self._host = host
         self._directory = directory
         self._reload = reload
-
         self._accept_cluster = accept_cluster
+
     @property
     def events(self) -> EventLog:
         """What happened."""
@@ -132,12 +133,14 @@ class Service:
             raise KeyError(selector)
         return found[0]
 
-    def delete(self, pod: str) -> str:
-        """Let a Pod of the API leave, and give its UID."""
-        uid = self._find(pod).pod.uid
-        if not self._registry.delete(uid):
+    def delete(self, pod: str) -> Deleted:
+        """Let a Pod of the API leave, or one of a source that nobody reads."""
+        entry = self._find(pod)
+        unserved = self.ask(lambda world: is_unserved(world, entry))
+        if not self._registry.delete(entry.pod.uid, unserved=unserved):
             raise KeyError(pod)
-        return uid
+        note = f"it was of source {entry.source}, which this daemon does not read" if unserved else ""
+        return Deleted(entry.pod.uid, note)
 
     def hold(self, pod: str, pid: int, who: str) -> Hold:
         """Keep a Pod's volumes while a process lives."""

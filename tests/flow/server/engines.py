@@ -17,7 +17,7 @@ from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.why import summary_for_timeout
 from volmgr.report.world import Hold, World
 from volmgr.server.api import ApiServer
-from volmgr.server.engine import ApplyResult
+from volmgr.server.engine import ApplyResult, Deleted
 from volmgr.server.listen import listen
 from volmgr.subpath_steps import carry_out
 from volmgr.testing import FakeHost
@@ -57,13 +57,12 @@ class FakeEngine:
             raise ManifestError("is no Pod", document=2, field="spec", remedy="write one")
         return (ApplyResult(kind="Pod", namespace="default", name="web", uid="uid-web", action="created"),)
 
-    def delete(self, pod: str) -> str:
+    def delete(self, pod: str) -> Deleted:
         if pod == "filed":
             raise SpecError("Pod filed belongs to /manifests/filed.yaml; remove that file")
-        return self.world.find_pods(pod)[0].pod.uid if self.world.find_pods(pod) else self._unknown(pod)
-
-    def _unknown(self, pod: str) -> str:
-        raise KeyError(pod)
+        if not (found := self.world.find_pods(pod)):
+            raise KeyError(pod)
+        return Deleted(found[0].pod.uid)
 
     def hold(self, pod: str, pid: int, who: str) -> Hold:
         entry = next(iter(self.world.find_pods(pod)), None)
@@ -103,9 +102,9 @@ class FakeEngine:
 
     def accept_manifests(self) -> str:
         return "/manifests is accepted as it is"
+
     def accept_cluster(self) -> str:
         return "2 Pods go now"
-
 
     @property
     def events(self) -> EventLog:

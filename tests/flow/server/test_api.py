@@ -109,7 +109,7 @@ def test_pods_are_posted_and_deleted(client: Client, engine: FakeEngine) -> None
         {"kind": "Pod", "namespace": "default", "name": "web", "uid": "uid-web", "action": "created"},
     ]
     add_pod(engine.world, make_pod("web"))
-    assert json.loads(client.request("DELETE", "/v1/pods/web")) == {"uid": "uid-web"}
+    assert json.loads(client.request("DELETE", "/v1/pods/web")) == {"uid": "uid-web", "note": ""}
 
 
 def test_what_is_refused_says_why_and_who_must_act(client: Client) -> None:

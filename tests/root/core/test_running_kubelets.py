@@ -212,6 +212,7 @@ def test_a_daemon_neither_starts_nor_adopts_while_a_kubelet_has_its_root(tmp_pat
     node.start(ready=False)
     process = run("kubelet", f"--root-dir={node.root}")
     assert words.rpartition(" with PID")[0] in node.volmgr("adopt", code=1).stderr
+    assert f"WRONG kubelet: PID {process.pid} ({tmp_path}/bin/kubelet)" in node.volmgr("doctor", code=1).stdout
     assert not (node.root / "volmgr/root.json").exists()
     _end(process)
     node.volmgr("adopt")

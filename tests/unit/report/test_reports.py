@@ -5,7 +5,9 @@ from dataclasses import replace
 import msgspec
 
 from tests.unit.report.worlds import TYPE, add_pod, empty_world, fail, make_pod, mounted, run, unique
+from volmgr.desired import READING
 from volmgr.errors import ManifestError
+from volmgr.model.meta import ObjectRef
 from volmgr.plugins import Broken
 from volmgr.report.doctor import doctor
 from volmgr.report.installed import plugins_report
@@ -14,7 +16,7 @@ from volmgr.report.orphans import orphans_report
 from volmgr.report.plan import plan_report
 from volmgr.report.pods import pod_status, ready, status
 from volmgr.report.times import rfc3339
-from volmgr.report.world import Orphan
+from volmgr.report.world import Orphan, ServerReading
 from volmgr.volume_type import Origin
 
 
@@ -159,6 +161,30 @@ def test_the_doctor_names_sources_manifests_packages_and_hanging_operations_with
         "hanging operation",
     ]
     assert all(finding.remedy for finding in wrong)
+
+
+def test_the_doctor_says_what_an_api_server_keeps_from_the_node() -> None:
+    world = empty_world()
+    world.sources["kubernetes"] = ""
+    world.out_of_contact["kubernetes"] = "https://10.0.0.1:6443 does not answer"
+    world.reading = ServerReading(server="https://10.0.0.1:6443", watches=3, asked=2, unregistered="it has no CSINode")
+    world.attach_note = "there is no Node n1; register it"
+    refused = "get secrets: forbidden"
+    world.awaited_objects = {ObjectRef("Secret", "shop", str(number)): refused for number in range(12)}
+    world.awaited_objects[ObjectRef("Secret", "shop", "soon")] = READING
+    findings = doctor(world).findings
+    wrong = [(finding.check, finding.detail) for finding in findings if not finding.ok]
+    assert wrong[:3] == [
+        ("source kubernetes", "https://10.0.0.1:6443 does not answer"),
+        ("own CSINode", "it has no CSINode"),
+        ("own Node", "there is no Node n1; register it"),
+    ]
+    assert wrong[3] == ("Secret shop/0", refused)
+    assert wrong[-1] == ("objects", "2 more cannot be read")
+    assert "soon" not in str(findings)
+    assert ("API server", "https://10.0.0.1:6443: watches 3, objects asked for 2") in [
+        (finding.check, finding.detail) for finding in findings if finding.ok
+    ]
 
 
 def test_metrics_count_pods_and_mounts_by_state() -> None:

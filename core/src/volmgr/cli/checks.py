@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from volmgr.kubelet import kubelet_of
 from volmgr.report.doctor import Finding
 
 WATCHES = 8192
@@ -20,7 +21,7 @@ TOOLS = {"mount": "util-linux", "umount": "util-linux"}
 
 def node(root: Path, socket: Path, pid: int) -> list[Finding]:
     """Look at everything; `pid` is the daemon's, or 0."""
-    return [*directory(root, pid), *inotify(), *tools(), *socket_file(socket)]
+    return [*directory(root, pid), *kubelet(root), *inotify(), *tools(), *socket_file(socket)]
 
 
 def directory(root: Path, pid: int) -> Iterator[Finding]:
@@ -69,6 +70,16 @@ def _namespace(pid: int) -> Iterator[Finding]:
         detail=f"the daemon runs in {'the host' if same else 'a private'} mount namespace",
         remedy="" if same else "start it without PrivateMounts, PrivateTmp and the like: contrib/volmgrd.service",
     )
+
+
+def kubelet(root: Path) -> Iterator[Finding]:
+    """Look for a kubelet of this machine that has the same root directory."""
+    found = kubelet_of(root)
+    if found is None:
+        yield Finding("kubelet", ok=True, detail=f"none has {root}")
+        return
+    detail = f"PID {found.pid} ({found.command}) has {root}, too: each unmounts what is the other's"
+    yield Finding("kubelet", ok=False, detail=detail, remedy=f"{found.stop}, or name another with --root-dir")
 
 
 def inotify() -> Iterator[Finding]:

@@ -1,10 +1,11 @@
-"""What is not current, and how old it is: a source that does not hear of its API server. Pure.
+"""What is not current, and how old it is: a source that does not hear of its API server, or that nobody reads. Pure.
 
 A source that was never read since the start is not out of contact but not ready, with what the records say of it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,31 @@ from volmgr.report.times import rfc3339
 
 if TYPE_CHECKING:
     from volmgr.report.world import PodEntry, World
+
+_OPTIONS = {"kubernetes": "--kubeconfig", "directory": "--manifests"}
+"""The option of volmgrd that makes it read a source; others are read by a package."""
+
+
+def is_unserved(world: World, entry: PodEntry) -> bool:
+    """Say whether a Pod is of a source that this daemon does not read: nobody will say when it leaves."""
+    return entry.source not in world.sources and not entry.leaving
+
+
+def unserved(world: World) -> dict[str, int]:
+    """Count the Pods of sources that this daemon does not read, by source."""
+    counts = Counter(entry.source for entry in world.pods.values() if is_unserved(world, entry))
+    return dict(sorted(counts.items()))
+
+
+def unserved_line(source: str, count: int = 1) -> str:
+    """Say what becomes of Pods whose source this daemon does not read."""
+    option = _OPTIONS.get(source)
+    back = f"volmgrd is started with {option}" if option else "the package that reads it is installed again"
+    whose, them = ("the Pod is", "the Pod") if count == 1 else (f"{count} Pods are", "each of them")
+    return (
+        f"{whose} of source {source}, which this daemon does not read: nobody says when {them} leaves;"
+        f" until {back}, or `volmgr delete POD`, the volumes stay"
+    )
 
 
 def contact_lines(world: World) -> tuple[str, ...]:

@@ -5,12 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from volmgr.desired import READING
+from volmgr.report.contact import unserved, unserved_line
 from volmgr.report.times import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from volmgr.report.world import World
+
+_SOURCE_REMEDIES = {
+    "directory": "make it readable; if it was moved on purpose: volmgr doctor --accept-manifests",
+    "kubernetes": "look at its network, certificate and rights: docs/kubernetes.md says what it takes",
+}
+_OTHER_REMEDY = "look at the package that reads it"
+_MOST_OBJECTS = 10
+"""Objects that cannot be read and are named one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +51,13 @@ def _findings(world: World) -> Iterator[Finding]:
         detail = f"{world.paths.root} was filled by somebody else; nothing is changed in it"
         yield Finding(check="adoption", ok=False, detail=detail, remedy="stop the other one, then run volmgr adopt")
     for name, problem in sorted(world.sources.items()):
-        remedy = "make it readable; if it was moved on purpose: volmgr doctor --accept-manifests" if problem else ""
-        yield Finding(check=f"source {name}", ok=not problem, detail=problem or "was read whole", remedy=remedy)
+        trouble = problem or world.out_of_contact.get(name, "")
+        remedy = _SOURCE_REMEDIES.get(name, _OTHER_REMEDY) if trouble else ""
+        yield Finding(check=f"source {name}", ok=not trouble, detail=trouble or "was read whole", remedy=remedy)
+    for name, count in unserved(world).items():
+        detail = unserved_line(name, count)
+        yield Finding(check=f"source {name}", ok=False, detail=detail, remedy="read it again, or delete what it left")
+    yield from _cluster(world)
     for origin, errors in sorted(world.complaints.items()):
         for error in errors:
             detail = str(error).removeprefix(f"{origin}: ")
@@ -54,3 +69,24 @@ def _findings(world: World) -> Iterator[Finding]:
         if running.quarantined:
             detail = f"{operation.verb.value} of {operation.volume} hangs since {rfc3339(running.since)}"
             yield Finding(check="hanging operation", ok=False, detail=detail, remedy="look at its server or device")
+
+
+def _cluster(world: World) -> Iterator[Finding]:
+    """Say what the API server keeps from this node, as far as the daemon has met it."""
+    if (reading := world.reading) is not None:
+        detail = f"{reading.server}: watches {reading.watches}, objects asked for {reading.asked}"
+        yield Finding(check="API server", ok=True, detail=detail)
+        missing = reading.unregistered
+        detail = missing or "is known as one that takes volumes"
+        remedy = "wait for it; if it stays: docs/kubernetes.md says which rights it takes" if missing else ""
+        yield Finding(check="own CSINode", ok=not missing, detail=detail, remedy=remedy)
+    if world.attach_note:
+        remedy = "let it be registered, or set controller_attach: false if no controller attaches"
+        yield Finding(check="own Node", ok=False, detail=world.attach_note, remedy=remedy)
+    unread = [(ref, why) for ref, why in sorted(world.awaited_objects.items()) if why != READING]
+    for ref, why in unread[:_MOST_OBJECTS]:
+        yield Finding(
+            check=str(ref), ok=False, detail=why, remedy="docs/kubernetes.md has the rights that it takes"
+        )
+    if (more := len(unread) - _MOST_OBJECTS) > 0:
+        yield Finding(check="objects", ok=False, detail=f"{more} more cannot be read", remedy="volmgr why POD")

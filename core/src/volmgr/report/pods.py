@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from volmgr.report.contact import contact_lines
+from volmgr.report.contact import contact_lines, unserved, unserved_line
 from volmgr.report.times import rfc3339
 from volmgr.report.volumes import Lens, VolumeReport
 from volmgr.report.waiting import is_mounted, leaves
@@ -72,8 +72,8 @@ class PodStatus:
 class StatusReport:
     """All Pods, by namespace and name, whether the daemon is ready, and what is wrong with files of manifests.
 
-    `contact` has the sources that were read whole once and do not hear of their API server now; `reading` says how
-    objects are read from one.
+    `contact` has the sources that were read whole once and do not hear of their API server now, and those that have
+    Pods and that nobody reads; `reading` says how objects are read from an API server.
     """
 
     ready: bool
@@ -108,7 +108,7 @@ def status(world: World) -> StatusReport:
         reasons=reasons,
         pods=tuple(_summary(lens, entry) for entry in entries),
         complaints=world.complaint_texts,
-        contact=contact_lines(world),
+        contact=(*contact_lines(world), *(unserved_line(*each) for each in unserved(world).items())),
         reading=world.reading,
     )
 

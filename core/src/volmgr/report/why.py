@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.model.volume import Presence
 from volmgr.report.claims import UnboundClaim, unbound_claims
-from volmgr.report.contact import age_lines
+from volmgr.report.contact import age_lines, is_unserved, unserved_line
 from volmgr.report.mounts import behind_lines
 from volmgr.report.pods import HoldReport, PodState, hold_reports, pod_state
 from volmgr.report.times import rfc3339
@@ -127,6 +127,8 @@ def _notes(world: World, entry: PodEntry) -> tuple[str, ...]:
         notes.append("its volumes have not been looked at yet")
     if entry.tidying:
         notes.append("its directory is being cleared away")
+    if is_unserved(world, entry):
+        notes.append(unserved_line(entry.source))
     notes.extend(behind_lines(world, entry))
     notes.extend(age_lines(world, entry))
     notes.extend(f"{o.path} is kept: {o.reason}" for o in world.orphans.values() if o.pod_uid == entry.pod.uid)

@@ -57,13 +57,6 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
-    """The Pod that leaves."""
-
-    uid: str
-
-
-@dataclass(frozen=True, slots=True)
 class WhyPods:
     """Every Pod of a selector, those not leaving first."""
 
@@ -192,7 +185,7 @@ def apply(engine: Engine, request: Request, argument: str) -> bytes:
 def delete(engine: Engine, request: Request, argument: str) -> bytes:
     """Let a Pod leave."""
     del request
-    return messages.json(Deleted(engine.delete(argument)))
+    return messages.json(engine.delete(argument))
 
 
 def claims(engine: Engine, request: Request, argument: str) -> bytes:
@@ -282,17 +275,17 @@ def adopt(engine: Engine, request: Request, argument: str) -> bytes:
     del request, argument
     return messages.json(Done(engine.adopt()))
 
-def accept_cluster(engine: Engine, request: Request, argument: str) -> bytes:
-    """Confirm that Pods which the API server has not have gone."""
-    del request, argument
-    return messages.json(Done(engine.accept_cluster()))
-
-
 
 def accept(engine: Engine, request: Request, argument: str) -> bytes:
     """Confirm that the manifests directory was moved."""
     del request, argument
     return messages.json(Done(engine.accept_manifests()))
+
+
+def accept_cluster(engine: Engine, request: Request, argument: str) -> bytes:
+    """Confirm that Pods which the API server has not have gone."""
+    del request, argument
+    return messages.json(Done(engine.accept_cluster()))
 
 
 def _timeout(request: Request, default: float) -> float:

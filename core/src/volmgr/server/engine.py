@@ -34,6 +34,14 @@ class ApplyResult:
     action: str
 
 
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The Pod that leaves, and what there is to say of that."""
+
+    uid: str
+    note: str = ""
+
+
 class Engine(Protocol):
     """The daemon as its API server sees it. Every method may be called on any thread, and may block it."""
 
@@ -49,8 +57,8 @@ class Engine(Protocol):
         """Accept Pods, durably; raises ManifestError or SpecError for bad input, such as an object that is no Pod."""
         ...
 
-    def delete(self, pod: str) -> str:
-        """Let a Pod leave and give its UID; raises KeyError (unknown) or SpecError (it belongs to a file)."""
+    def delete(self, pod: str) -> Deleted:
+        """Let a Pod leave; raises KeyError (unknown) or ConflictError (it comes from a source that is read)."""
         ...
 
     def hold(self, pod: str, pid: int, who: str) -> Hold:
@@ -92,11 +100,11 @@ class Engine(Protocol):
         """Confirm that the manifests directory really moved to another device or file system."""
         ...
 
-    @property
-    def events(self) -> EventLog:
-        """What happened."""
-        ...
     def accept_cluster(self) -> str:
         """Confirm that the API server is the right one, and that Pods which it has not have gone."""
         ...
 
+    @property
+    def events(self) -> EventLog:
+        """What happened."""
+        ...

@@ -285,20 +285,24 @@ class Registry:
                 return Applied(pod, "created")
             return Applied(pod, "unchanged" if held.offer.pod == pod else "changed")
 
-    def delete(self, uid: str) -> bool:
-        """Let a Pod of the API leave; False when there is none, ConflictError when it comes from a file."""
+    def delete(self, uid: str, *, unserved: bool = False) -> bool:
+        """Let a Pod of the API leave; False when there is none, ConflictError when it comes from a file.
+
+        `unserved`: wherever it comes from, since nobody reads that any more.
+        """
         with self._lock:
             held = self._pods.find(uid)
             if held is None:
                 return False
-            if held.standing is Standing.PRESENT and held.offer.place != API_PLACE:
+            place = held.offer.place if unserved else API_PLACE
+            if held.standing is Standing.PRESENT and held.offer.place != place:
                 problem = f"the Pod {held.offer.pod.key} comes from {held.offer.place}"
                 raise ConflictError(problem, remedy="remove it there")
-            before = self._pods.update(API_PLACE, {uid: None})
+            before = self._pods.update(place, {uid: None})
             self._tell()
             failure = self._pods.unrecorded.pop(uid, None)
             if failure is not None:
-                self._pods.update(API_PLACE, before)
+                self._pods.update(place, before)
                 raise failure
             return True
 
