@@ -12,10 +12,11 @@ import pytest
 
 from tests.kube.client import Document
 from tests.kube.cluster import MANAGED_ATTACHMENT, Cluster
+from tests.kube.drivers import LoopCsi
 from tests.kube.kube_node import KubeNode, NodeIdentity
-from tests.kube.loop_type.disks import SLOW, UNATTACHED, Disk, Disks, history, refused, running_disks, settle
+from tests.kube.loop_type.disks import ATTACHED, SLOW, UNATTACHED, Disk, Disks, history, refused, running_disks, settle
 from tests.kube.servers import eventually
-from volmgr.kube.resources import CLAIMS, PODS
+from volmgr.kube.resources import ATTACHMENTS, CLAIMS, PODS
 
 
 @pytest.fixture(scope="module")
@@ -267,3 +268,50 @@ def test_where_the_node_attaches_no_controller_does_and_the_annotation_goes(
         cluster.admin.until(alone.path, lambda node: MANAGED_ATTACHMENT not in node["metadata"].get("annotations", {}))
     cluster.admin.delete(alone.path)
     settle(alone)
+
+
+def test_an_api_server_that_is_started_anew_before_and_after_a_disk_is_attached_changes_nothing(
+    lone_cluster: Cluster, disks: Disks, tmp_path: Path
+) -> None:
+    identity, admin = NodeIdentity.added_to(lone_cluster, "node-of-restarts"), lone_cluster.admin
+    lone_cluster.add_namespace("restarts")
+    driver = LoopCsi(ATTACHED, identity.name, tmp_path / "driver")
+    driver.volumes.mkdir(parents=True)
+    admin.create(driver.driver_object())
+    with KubeNode(identity, tmp_path, python=disks.node.python) as node:
+        alone = Disks(lone_cluster, driver, node, disks.proxy)
+        disk, key = alone.add("restarts"), "restarts/web"
+        admin.patch(CLAIMS.path("restarts", disk.handle), {"spec": {"volumeName": disk.handle}})
+        admin.patch(CLAIMS.path("restarts", disk.handle, "status"), {"status": {"phase": "Bound"}})
+        place = alone.place(disk, alone.run(disk))
+        admin.until(alone.path, lambda node: in_use(node) == [disk.unique])
+        lone_cluster.restart_api_server()
+        attach_as_a_controller(alone, disk)
+        node.wait(key)
+        ids = node.mount_ids()
+        assert str(place) in ids
+
+        lone_cluster.restart_api_server()
+        assert node.mount_ids() == ids
+        alone.delete(disk)
+        admin.until(alone.path, lambda node: in_use(node) == [])
+        assert node.mount_ids() == {}
+        assert alone.loops(disk) == []
+    admin.delete(alone.path)
+
+
+def attach_as_a_controller(disks: Disks, disk: Disk) -> None:
+    """Do as the controllers, which are not in this cluster: they would be away for a minute after a restart."""
+    source = {"persistentVolumeName": disk.handle}
+    disks.admin.create(
+        {
+            "apiVersion": ATTACHMENTS.api_version,
+            "kind": ATTACHMENTS.kind,
+            "metadata": {"name": disk.attachment.rpartition("/")[2]},
+            "spec": {"attacher": disk.driver, "nodeName": disk.node, "source": source},
+        }
+    )
+    status = {"attached": True, "attachmentMetadata": {"image": str(disks.image(disk))}}
+    disks.admin.patch(f"{disk.attachment}/status", {"status": status})
+    listed = {"status": {"volumesAttached": [{"name": disk.unique, "devicePath": ""}]}}
+    disks.admin.patch(f"{disks.path}/status", listed)
