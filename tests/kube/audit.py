@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Request:
-    """One that the server received; `code` is HTTP's, 0 while there is no answer."""
+    """One that the server received; `code` is HTTP's, 0 while there is no answer; `over`: nothing more comes of it."""
 
     user: str
     verb: str
@@ -21,6 +21,7 @@ class Request:
     name: str
     uri: str
     code: int
+    over: bool = False
 
 
 def audit_policy(unlogged: Sequence[str]) -> Mapping[str, object]:
@@ -78,4 +79,5 @@ def _request(event: Mapping[str, Any]) -> Request:
         name=aim.get("name", ""),
         uri=event["requestURI"],
         code=event.get("responseStatus", {}).get("code", 0),
+        over=event["stage"] == "ResponseComplete",
     )

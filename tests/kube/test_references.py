@@ -171,13 +171,13 @@ def test_the_files_stay_when_an_object_in_use_is_deleted_and_follow_the_next_of_
 def test_a_claim_that_a_controller_has_bound_is_mounted(
     node: KubeNode, namespace: str, cluster: Cluster, tmp_path: Path
 ) -> None:
-    cluster.admin.create(persistent_volume(namespace, namespace, "disk", hostPath={"path": str(tmp_path)}))
-    cluster.admin.create(claim(namespace, "disk"))
+    add_claim(cluster, namespace, "disk", tmp_path)
     cluster.admin.until(CLAIMS.path(namespace, "disk"), lambda claim: claim["status"]["phase"] == "Bound")
     made = run_pod(node, namespace, from_claim("disk"))
     node.wait(f"{namespace}/web")
     (tmp_path / "there").touch()
     assert node.tell("mounts", f"{namespace}/web").count(str(tmp_path)) == 1, made
+    delete_pod(cluster, namespace)
     drop_claim(cluster, namespace)
 
 
@@ -190,33 +190,49 @@ def test_a_pod_waits_for_its_claim_to_be_bound_and_is_mounted_soon_after(
     said = node.until_why(f"{namespace}/web", f"PVC {namespace}/disk: PVC is not bound")
     assert "there is no PersistentVolume" not in said  # which there are is not ours to know
     assert f"a controller gives it one: kubectl describe pvc --namespace {namespace} disk" in said
-    cluster.admin.create(persistent_volume(namespace, namespace, "disk", hostPath={"path": str(tmp_path)}))
+    volume = volume_of(namespace, "disk")
+    cluster.admin.create(persistent_volume(volume, namespace, "disk", hostPath={"path": str(tmp_path)}))
     node.wait(f"{namespace}/web")
+    delete_pod(cluster, namespace)
     drop_claim(cluster, namespace)
 
 
 def test_a_volume_that_has_grown_is_noticed(node: KubeNode, namespace: str, cluster: Cluster, tmp_path: Path) -> None:
-    cluster.admin.create(persistent_volume(namespace, namespace, "disk", hostPath={"path": str(tmp_path)}))
-    cluster.admin.create(claim(namespace, "disk"))
+    add_claim(cluster, namespace, "disk", tmp_path)
     run_pod(node, namespace, from_claim("disk"))
     node.wait(f"{namespace}/web")
     assert "16Mi" in node.tell("claims")
-    cluster.admin.patch(VOLUMES.path(name=namespace), {"spec": {"capacity": {"storage": "32Mi"}}})
+    cluster.admin.patch(VOLUMES.path(name=volume_of(namespace, "disk")), {"spec": {"capacity": {"storage": "32Mi"}}})
 
     def capacities() -> list[str]:
         volumes = json.loads(node.tell("claims", "-o", "json"))["volumes"]
-        return [each["capacity"] for each in volumes if each["name"] == namespace]
+        return [each["capacity"] for each in volumes if each["name"] == volume_of(namespace, "disk")]
 
     eventually("its new size is known", lambda: capacities() == ["32Mi"])
+    delete_pod(cluster, namespace)
     drop_claim(cluster, namespace)
 
 
-def drop_claim(cluster: Cluster, namespace: str) -> None:
-    """Remove the Pod, its claim `disk`, and the volume of that, which nothing else would."""
+def add_claim(cluster: Cluster, namespace: str, name: str, directory: Path) -> None:
+    """Let there be a claim, and the volume that the controller gives it."""
+    volume = persistent_volume(volume_of(namespace, name), namespace, name, hostPath={"path": str(directory)})
+    cluster.admin.create(volume)
+    cluster.admin.create(claim(namespace, name))
+
+
+def volume_of(namespace: str, name: str) -> str:
+    return f"{namespace}-{name}"
+
+
+def drop_claim(cluster: Cluster, namespace: str, name: str = "disk") -> None:
+    """Remove a claim that no Pod uses any more, and its volume, which nothing else would."""
+    cluster.admin.delete(CLAIMS.path(namespace, name))
+    cluster.admin.until_gone(CLAIMS.path(namespace, name))
+    cluster.admin.delete(VOLUMES.path(name=volume_of(namespace, name)))
+
+
+def delete_pod(cluster: Cluster, namespace: str) -> None:
     cluster.admin.delete(PODS.path(namespace, "web"), gracePeriodSeconds=0)
-    cluster.admin.delete(CLAIMS.path(namespace, "disk"))
-    cluster.admin.until_gone(CLAIMS.path(namespace, "disk"))
-    cluster.admin.delete(VOLUMES.path(name=namespace))
 
 
 def bundle(namespace: str, signer: str, certificate: str) -> tuple[str, dict[str, Any]]:
@@ -253,30 +269,41 @@ def test_a_trust_bundle_is_waited_for_and_its_file_follows_it(
 def test_nothing_is_asked_for_any_more_when_no_pod_refers_to_it(
     node: KubeNode, namespace: str, cluster: Cluster, tmp_path: Path
 ) -> None:
-    cluster.admin.create(persistent_volume(namespace, namespace, "disk", hostPath={"path": str(tmp_path)}))
-    cluster.admin.create(claim(namespace, "disk"))
-    cluster.admin.create(config_map(namespace, "settings", a="1"))
     eventually("nothing of other tests is followed", lambda: reading(node) == (0, 0))
-    run_pod(node, namespace, from_claim("disk"))
+    began = cluster.audit.mark()
+    for name in ("disk", "kept"):
+        add_claim(cluster, namespace, name, tmp_path)
+        run_pod(node, namespace, from_claim(name), name)
+    cluster.admin.create(config_map(namespace, "settings", a="1"))
     run_pod(node, namespace, from_config_map("settings"), "other")
-    node.wait(f"{namespace}/web")
-    node.wait(f"{namespace}/other")
-    assert reading(node) == (1, 2)
-    assert f"read from {cluster.url}: watches 1, objects asked for 2" in node.tell("status")
+    for name in ("disk", "kept", "other"):
+        node.wait(f"{namespace}/{name}")
+    assert reading(node) == (1, 4)
+    assert f"read from {cluster.url}: watches 1, objects asked for 4" in node.tell("status")
 
-    cluster.admin.delete(PODS.path(namespace, "other"), gracePeriodSeconds=0)
-    drop_claim(cluster, namespace)
-    node.wait(f"{namespace}/web", "unmounted")
-    node.wait(f"{namespace}/other", "unmounted")
+    for name in ("disk", "other"):
+        cluster.admin.delete(PODS.path(namespace, name), gracePeriodSeconds=0)
+        node.wait(f"{namespace}/{name}", "unmounted")
 
-    eventually("nothing of it is followed", lambda: reading(node) == (0, 0))
+    eventually("the others are not followed", lambda: reading(node) == (0, 2))
+    eventually("the watch has ended", lambda: watches_of(cluster, node.identity, began, "settings") == {True})
     mark = cluster.audit.mark()
-    cluster.admin.create(config_map(namespace, "other", a="1"))
-    run_pod(node, namespace, from_config_map("other"), "last")
-    node.wait(f"{namespace}/last")
-    asked = cluster.requests(after=mark, user=node.identity.user)
-    assert asked
-    assert not [each for each in asked if "settings" in each.uri or each.resource in {CLAIMS.plural, VOLUMES.plural}]
+
+    def asked(name: str) -> int:
+        requests = cluster.requests(after=mark, user=node.identity.user)
+        return len([each for each in requests if name in each.uri.rpartition("/")[2]])
+
+    eventually("the claim in use is asked for again and again", lambda: asked("kept") >= 4)
+    assert (asked("disk"), asked("settings")) == (0, 0)
+    cluster.admin.delete(PODS.path(namespace, "kept"), gracePeriodSeconds=0)
+    for name in ("disk", "kept"):
+        drop_claim(cluster, namespace, name)
+
+
+def watches_of(cluster: Cluster, node: NodeIdentity, mark: int, name: str) -> set[bool]:
+    """Give of the watches of one ConfigMap whether they are over."""
+    begun = cluster.requests(after=mark, user=node.user, verb="watch", resource=CONFIG_MAPS.plural)
+    return {each.over for each in begun if each.name == name}
 
 
 def test_beyond_the_limit_objects_are_asked_for_and_watched_when_a_watch_is_free(
