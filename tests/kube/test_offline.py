@@ -152,8 +152,23 @@ def files_with(root: Path, value: str) -> list[Path]:
     return found
 
 
+def files_below(directory: Path) -> list[Path]:
+    """Give all files, none when there is no such directory."""
+    return [path for path in directory.rglob("*") if path.is_file()]
+
+
 def uid_of(pod: Document) -> str:
     return str(pod["metadata"]["uid"])
+
+
+def run_secret_pods(node: EdgeNode, namespace: str) -> tuple[Document, Document]:
+    """Run a Pod with a Secret and one with a token, and return when both have them."""
+    node.identity.cluster.admin.create(secret(namespace, "login", password=PASSWORD))
+    login = node.run_pod(namespace, "login", from_secret("login"), **NO_TOKEN)
+    bearer = node.run_pod(namespace, "token", TOKEN, **NO_TOKEN)
+    for pod in (login, bearer):
+        node.wait(uid_of(pod))
+    return login, bearer
 
 
 def test_a_node_that_reboots_without_a_network_mounts_its_pods_again(
@@ -307,11 +322,7 @@ def test_secrets_and_tokens_that_are_kept_are_mounted_without_a_network_and_go_w
     start_node: Callable[..., EdgeNode], namespace: str, cluster: Cluster
 ) -> None:
     node = start_node(checkpoint_secrets=True)
-    cluster.admin.create(secret(namespace, "login", password=PASSWORD))
-    login = node.run_pod(namespace, "login", from_secret("login"), **NO_TOKEN)
-    bearer = node.run_pod(namespace, "token", TOKEN, **NO_TOKEN)
-    for pod in (login, bearer):
-        node.wait(uid_of(pod))
+    login, bearer = run_secret_pods(node, namespace)
     password, token = node.volume_of(login, SECRET) / "password", node.volume_of(bearer, PROJECTED) / "token"
     issued = token.read_text()
     secrets = node.root / "volmgr/secrets"
@@ -340,7 +351,7 @@ def test_secrets_and_tokens_that_are_kept_are_mounted_without_a_network_and_go_w
         cluster.admin.delete(PODS.path(namespace, name), gracePeriodSeconds=0)
     for pod in (login, bearer):
         node.wait(uid_of(pod), "unmounted")
-    eventually("nothing is kept", lambda: not [path for path in secrets.rglob("*") if path.is_file()])
+    eventually("nothing is kept", lambda: not files_below(secrets))
     assert files_with(node.root, PASSWORD) == files_with(node.root, issued) == []
 
 
@@ -348,11 +359,7 @@ def test_a_kept_token_that_has_ended_and_a_kept_secret_that_is_damaged_wait_for_
     start_node: Callable[..., EdgeNode], namespace: str, cluster: Cluster
 ) -> None:
     node = start_node(checkpoint_secrets=True)
-    cluster.admin.create(secret(namespace, "login", password=PASSWORD))
-    login = node.run_pod(namespace, "login", from_secret("login"), **NO_TOKEN)
-    bearer = node.run_pod(namespace, "token", TOKEN, **NO_TOKEN)
-    for pod in (login, bearer):
-        node.wait(uid_of(pod))
+    login, bearer = run_secret_pods(node, namespace)
     node.cut()
     node.reboot()
     (kept_token,) = (node.root / "volmgr/secrets/tokens" / uid_of(bearer)).iterdir()
@@ -376,17 +383,9 @@ def test_what_was_kept_is_removed_when_the_setting_is_off_and_by_a_drain(
 ) -> None:
     node = start_node(checkpoint_secrets=True)
     secrets = node.root / "volmgr/secrets"
-    cluster.admin.create(secret(namespace, "login", password=PASSWORD))
-    login = node.run_pod(namespace, "login", from_secret("login"), **NO_TOKEN)
-    bearer = node.run_pod(namespace, "token", TOKEN, **NO_TOKEN)
-
-    def is_empty() -> bool:
-        return not [path for path in secrets.rglob("*") if path.is_file()]
-
-    for pod in (login, bearer):
-        node.wait(uid_of(pod))
+    run_secret_pods(node, namespace)
     node.kill()
-    assert len([path for path in secrets.rglob("*") if path.is_file()]) == 2
+    assert len(files_below(secrets)) == 2
     before = node.mount_ids()
     node.configure()
     node.start()
@@ -397,12 +396,12 @@ def test_what_was_kept_is_removed_when_the_setting_is_off_and_by_a_drain(
     node.kill()
     node.configure(checkpoint_secrets=True)
     node.start()
-    eventually("both are kept", lambda: len([path for path in secrets.rglob("*") if path.is_file()]) == 2)
+    eventually("both are kept", lambda: len(files_below(secrets)) == 2)
     assert node.mount_ids() == before
     cluster.admin.patch(SECRETS.path(namespace, "login"), {"stringData": {"password": "another"}})
     eventually("the Secret is kept", lambda: bool(files_with(secrets, "another")))
     node.tell("drain")
-    eventually("nothing is kept", is_empty)
+    eventually("nothing is kept", lambda: not files_below(secrets))
     assert files_with(node.root, "another") == []
 
 

@@ -107,8 +107,8 @@ def done(thread: KubeThread, action: Callable[[], object] = lambda: None) -> Non
 class Clock:
     """A clock that stands still until it is moved."""
 
-    def __init__(self) -> None:
-        self.now = 1000.0
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
 
     def __call__(self) -> float:
         return self.now

@@ -7,18 +7,12 @@ import logging
 
 import pytest
 
+from tests.unit.kube.recording import Clock
 from volmgr import records
 from volmgr.kube.checkpoint import TokensOnDisk, forget_secrets
 from volmgr.testing import FakeHost
 
 TOKEN = b"header.payload.signature"
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Bench:

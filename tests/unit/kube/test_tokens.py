@@ -10,6 +10,7 @@ import jwt
 import pytest
 
 from tests.unit.kube.memory_api import Document, MemoryApi
+from tests.unit.kube.recording import Clock
 from volmgr.errors import OperationError, SpecError, TransientError
 from volmgr.kube.errors import ApiError
 from volmgr.kube.tokens import KubeTokens
@@ -25,13 +26,6 @@ from volmgr_projected.plugin import Projected
 START = 1_000_000.0
 POD = Pod(metadata=ObjectMeta(name="web", namespace="shop", uid="uid-web"), spec=PodSpec(service_account_name="seller"))
 PATH = "/api/v1/namespaces/shop/serviceaccounts/seller/token"
-
-
-class Clock:
-    now = START
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Issuer:
@@ -94,7 +88,7 @@ class Site:
     """An API server that issues tokens, and who asks it."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = Clock(START)
         self.issuer = Issuer(self.clock)
         self.api = MemoryApi()
         self.api.posted["/token"] = self.issuer
