@@ -48,6 +48,19 @@ class Readiness:
     """The root directory is not adopted: nothing may be changed."""
     look: bool = False
     """Volumes that were found mounted at the start are looked into."""
+    draining: bool = False
+    """Everything is to go: also before every source was read, what the `accepted` have."""
+    accepted: AbstractSet[str] = frozenset()
+    """UIDs of all Pods that are known; in an unread source there may be others."""
+
+    def may_unmount(self, uid: str) -> bool:
+        """Say whether what a Pod has may be taken away, if nobody wants it."""
+        return self.unmount or (self.draining and uid in self.accepted)
+
+    @property
+    def may_clean_up(self) -> bool:
+        """Say whether what no Pod has a mount of may be taken away, if nobody wants it."""
+        return self.unmount or self.draining
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +77,9 @@ def next_step(
     """Give every operation of one volume that is due, in order: unmounts, then mounts, then device clean-up."""
     if readiness.read_only:
         return ()
-    unmounts = tuple(_unmounts(desired, actual, readiness)) if readiness.unmount else ()
+    unmounts = tuple(_unmounts(desired, actual, readiness))
     makings = tuple(_makings(desired, actual, readiness)) if desired is not None else ()
-    cleanup = tuple(_cleanup(desired, actual, readiness)) if readiness.unmount and actual is not None else ()
+    cleanup = tuple(_cleanup(desired, actual, readiness)) if readiness.may_clean_up and actual is not None else ()
     return (*unmounts, *makings, *cleanup)
 
 
@@ -115,7 +128,7 @@ def _unmounts(desired: DesiredVolume | None, actual: ActualVolume | None, readin
     if actual is None:
         return
     for uid, mount in sorted(actual.mounts.items()):
-        if uid in readiness.held:
+        if uid in readiness.held or not readiness.may_unmount(uid):
             continue
         wanted = desired.mounts.get(uid) if desired else None
         if wanted is not None and not source_changed(wanted, mount):

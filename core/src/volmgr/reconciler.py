@@ -209,6 +209,8 @@ class Reconciler:
             exclusive=self.world.actual.exclusive,
             read_only=self.world.readiness.read_only,
             look=self._looks,
+            draining=self.world.draining,
+            accepted=self.world.pods.keys(),
         )
 
     def _readiness_changed(self, look: Callable[[str], None] | None = None) -> None:

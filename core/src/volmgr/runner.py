@@ -78,7 +78,7 @@ class Runner:
         others = self._desk.config.controller_attaches or actual.attachable is Attachable.NO
         return (
             others
-            and self._world.readiness.unmount
+            and self._world.readiness.may_clean_up
             and not actual.mounts
             and actual.device is Presence.NO
             and not self._world.admission.is_held(actual.name)

@@ -16,6 +16,7 @@ from volmgr.preparations import Preparation
 from volmgr.reconciler import Reconciler
 from volmgr.report.claims import check_unused
 from volmgr.report.contact import is_unserved
+from volmgr.report.drain import Drained, drained
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.why import summary_for_timeout
 from volmgr.server.engine import Action, ApplyResult, Deleted
@@ -176,8 +177,8 @@ class Service:
         self._registry.release(name)
         return f"PersistentVolume {name} is free; what is on it is as it was"
 
-    def drain(self, timeout: float) -> tuple[str, ...]:
-        """Take everything down, and give what is left."""
+    def drain(self, timeout: float) -> Drained:
+        """Take everything down, and give what is left, and why."""
         waiter = Waiter(NODE, lambda world, _selector: len(world.actual) == 0)
 
         def begin() -> None:
@@ -186,8 +187,8 @@ class Service:
 
         self._reconciler.post(Ask(begin))
         if waiter.done.wait(timeout):
-            return ()
-        return self.ask(lambda world: tuple(sorted(volume.name for volume in world.actual)))
+            return Drained()
+        return self.ask(drained)
 
     def adopt(self) -> str:
         """Take over a root directory that somebody else filled."""

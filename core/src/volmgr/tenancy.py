@@ -84,7 +84,7 @@ class Tenancy:
             entry.pod,
             leaving=entry.leaving or self._world.draining,
             held=entry.is_held,
-            sources_ready=self._world.sources_ready,
+            sources_ready=self._world.sources_ready or self._world.draining,
             keep_finished=self._world.keeps_finished,
         )
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from tests.unit.report.worlds import empty_world
 from volmgr.errors import ManifestError, OperationError, PluginError, SpecError
+from volmgr.report.drain import Drained
 from volmgr.report.events import EventLog
 from volmgr.report.mounts import MountsReport, plan_mounts
 from volmgr.report.waiting import is_mounted, is_unmounted
@@ -87,9 +88,9 @@ class FakeEngine:
         self.asked.append(f"release {name}")
         return f"PersistentVolume {name} is free"
 
-    def drain(self, timeout: float) -> tuple[str, ...]:
+    def drain(self, timeout: float) -> Drained:
         self.asked.append(f"drain {timeout:g}")
-        return self.left
+        return Drained(self.left, tuple(f"{name}: its Pod is held" for name in self.left))
 
     def adopt(self) -> str:
         return "adopted 3 Pods"

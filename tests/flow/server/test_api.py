@@ -144,7 +144,8 @@ def test_a_hold_that_cannot_be_made_is_refused(client: Client, engine: FakeEngin
 
 def test_a_drain_names_what_is_left(client: Client, engine: FakeEngine) -> None:
     engine.left = ("kubernetes.io/empty-dir/uid-web-a",)
-    assert json.loads(client.post("/v1/drain?timeout=2m")) == {"left": ["kubernetes.io/empty-dir/uid-web-a"]}
+    name = "kubernetes.io/empty-dir/uid-web-a"
+    assert json.loads(client.post("/v1/drain?timeout=2m")) == {"left": [name], "reasons": [f"{name}: its Pod is held"]}
     assert engine.asked == ["drain 120"]
 
 

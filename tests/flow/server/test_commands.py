@@ -189,7 +189,7 @@ def test_drain_exits_with_1_when_something_is_left(client: Client, engine: FakeE
     engine.left = ("kubernetes.io/empty-dir/uid-web-a",)
     result = volmgr(client, "drain", "--timeout", "1s")
     assert result.exit_code == 1
-    assert "kubernetes.io/empty-dir/uid-web-a" in result.stderr
+    assert "  kubernetes.io/empty-dir/uid-web-a: its Pod is held\n" in result.stderr
 
 
 def test_adopt_and_accept_manifests_say_what_was_done(client: Client) -> None:

@@ -12,7 +12,7 @@ from volmgr.cli.session import Session, common_options
 from volmgr.cli.timeouts import TIMEOUT
 
 if TYPE_CHECKING:
-    from volmgr.server.endpoints import Drained
+    from volmgr.report.drain import Drained
 
 
 @click.command("drain")
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 def command(session: Session, timeout: float) -> None:
     """Take every volume down.
 
-    Stopping the daemon leaves volumes mounted; this does not. Exits with 1, naming what is left, when the time is
-    over.
+    Stopping the daemon leaves volumes mounted; this does not. What a hold or a running container needs stays, and what
+    is of no known Pod until every source was read. Exits with 1, naming what is left and why, when the time is over.
     """
     body = session.client.post(f"/v1/drain?timeout={timeout:.3f}", timeout=timeout + GRACE)
-    left = cast("Drained", output.decode(body)).left
+    drained = cast("Drained", output.decode(body))
     if session.json:
         output.print_json(body)
-    elif not left:
+    elif not drained.left:
         click.echo("nothing is mounted any more")
-    if left:
-        click.echo("volmgr: still there when the time was over:\n  " + "\n  ".join(left), err=True)
+    if drained.left:
+        lines = drained.reasons or drained.left
+        click.echo("volmgr: still there when the time was over:\n  " + "\n  ".join(lines), err=True)
         raise SystemExit(1)

@@ -85,8 +85,6 @@ def _cluster(world: World) -> Iterator[Finding]:
         yield Finding(check="own Node", ok=False, detail=world.attach_note, remedy=remedy)
     unread = [(ref, why) for ref, why in sorted(world.awaited_objects.items()) if why != READING]
     for ref, why in unread[:_MOST_OBJECTS]:
-        yield Finding(
-            check=str(ref), ok=False, detail=why, remedy="docs/kubernetes.md has the rights that it takes"
-        )
+        yield Finding(check=str(ref), ok=False, detail=why, remedy="docs/kubernetes.md has the rights that it takes")
     if (more := len(unread) - _MOST_OBJECTS) > 0:
         yield Finding(check="objects", ok=False, detail=f"{more} more cannot be read", remedy="volmgr why POD")

@@ -171,13 +171,13 @@ class Lens:
         for (name, uid), since in self.world.preparing.items():
             if name == volume and due.pod_uid in {"", uid}:
                 return f"subPaths of it to be bound, which began at {rfc3339(since)}"
-        return "" if due.verb is not Verb.UNMOUNT else self._teardown_waits()
+        return "" if due.verb is not Verb.UNMOUNT else self._teardown_waits(due.pod_uid)
 
-    def _teardown_waits(self) -> str:
+    def _teardown_waits(self, uid: str) -> str:
         world = self.world
         if world.readiness.read_only:
             return "the root directory to be adopted: run volmgr adopt"
-        if not world.readiness.unmount:
+        if not world.readiness.may_unmount(uid):
             reasons = "; ".join(world.not_ready_because)
             return f"every source to be read whole ({reasons})" if reasons else "every source to be read whole"
         return ""
@@ -195,10 +195,10 @@ class Lens:
         if desired is not None and uid in desired.mounts:
             found = [item.what for item in blocked(desired, actual, self.world.readiness) if item.pod_uid == uid]
             if not report.healthy and self.world.readiness.read_only:
-                found.append(self._teardown_waits())
+                found.append(self._teardown_waits(uid))
             return "; ".join(text.removeprefix("waits for ") for text in found)
         gone = entry is None or entry.leaving
-        return self._teardown_waits() if gone and not report.step else ""
+        return self._teardown_waits(uid) if gone and not report.step else ""
 
 
 def survivor_before(world: World, due: Operation) -> str:

@@ -92,13 +92,6 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
-    """What could not be taken down in time."""
-
-    left: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Done:
     """What was done, in words."""
 
@@ -267,7 +260,7 @@ def release(engine: Engine, request: Request, argument: str) -> bytes:
 def drain(engine: Engine, request: Request, argument: str) -> bytes:
     """Take everything down."""
     del argument
-    return messages.json(Drained(engine.drain(_timeout(request, DRAIN_DEFAULT))))
+    return messages.json(engine.drain(_timeout(request, DRAIN_DEFAULT)))
 
 
 def adopt(engine: Engine, request: Request, argument: str) -> bytes:

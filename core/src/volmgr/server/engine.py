@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from volmgr.report.drain import Drained
     from volmgr.report.events import EventLog
     from volmgr.report.mounts import MountsReport
     from volmgr.report.world import Hold, World
@@ -84,8 +85,8 @@ class Engine(Protocol):
         """
         ...
 
-    def drain(self, timeout: float) -> tuple[str, ...]:
-        """Take everything down and give what is left at the timeout (seconds): empty when all is gone."""
+    def drain(self, timeout: float) -> Drained:
+        """Take everything down and give what is left at the timeout (seconds), and why: nothing when all is gone."""
         ...
 
     def adopt(self) -> str:
