@@ -39,16 +39,18 @@ def kube(top: Path, size: Size) -> Iterator[Measure]:
         populate(cluster, identity.name, size)
         yield _empty_start(KubeNode(top / "empty", NodeIdentity.added_to(cluster, "n0")), size)
         nodes = [KubeNode(top / f"start-{number}", identity) for number in range(size.starts)]
-        yield from _cold_starts(nodes, size)
-        node = nodes[-1]
         try:
+            yield from _cold_starts(nodes, size)
+            node = nodes[-1]
             time.sleep(_REST)
             yield _comes(node, size)
             yield _changes(node, size)
             yield from idle(node, top, size)
             yield from churn(node, size)
-        finally:
             node.drain()
+        finally:
+            for each in nodes:
+                each.stop()
 
 
 def _empty_start(node: KubeNode, size: Size) -> Measure:
@@ -61,7 +63,10 @@ def _empty_start(node: KubeNode, size: Size) -> Measure:
         cpu.append(started.cpu)
         return started.wall
 
-    samples = repeat(size.starts, once)
+    try:
+        samples = repeat(size.starts, once)
+    finally:
+        node.stop()
     return Measure(
         name="start of a node without Pods → READY=1",
         samples=samples,

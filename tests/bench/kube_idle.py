@@ -47,8 +47,9 @@ def idle(node: KubeNode, top: Path, size: Size) -> Iterator[Measure]:
         names = (f"{size.objects} objects", f"{few.objects} objects, all of them watched")
         for which, name, start, end in zip((node, second), names, before, after, strict=True):
             yield from _measures(which, name, start, end)
-    finally:
         second.drain()
+    finally:
+        second.stop()
         cluster.admin.delete(f"/api/v1/namespaces/{OURS}/pods?fieldSelector=spec.nodeName%3Dn2", gracePeriodSeconds=0)
 
 
