@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from tests.unit.kube.memory_api import MemoryApi
-from tests.unit.kube.recording import done
+from tests.unit.kube.turned_thread import TurnedThread
 from volmgr.kube.conditions import TYPE, MountedCondition, PodConditions, condition_in
 from volmgr.kube.errors import ApiError
 from volmgr.kube.event_texts import NOTE_LIMIT, Regarding
-from volmgr.kube.thread import KubeThread
 from volmgr.model.kube import KubeSettings
 from volmgr.testing import FakeHost
 from volmgr.testing.node import TestNode, plugins_of, pod
@@ -33,33 +32,18 @@ class Site:
     """A server with one Pod, and who says its condition."""
 
     def __init__(self) -> None:
-        self.now = START
         self.api = MemoryApi()
         ready = {"type": "Ready", "status": "False"}
         self.api.put(PATH, {"metadata": {"name": "web", "uid": "uid-web"}, "status": {"conditions": [ready]}})
-        self.thread = KubeThread(requests=2, clock=lambda: self.now)
-        self.thread.start()
+        self.thread = TurnedThread(START)
         self.conditions = self.restarted()
 
     def restarted(self) -> PodConditions:
-        return PodConditions(self.thread, self.api, KubeSettings(), wall=lambda: self.now)
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass, and whatever becomes due then be done."""
-        end = self.now + seconds
-        while self.now < end:
-            self.now = min(self.now + 0.25, end)
-            self.settle()
-
-    def settle(self) -> None:
-        done(self.thread)
-        while self.conditions.is_busy:
-            done(self.thread)
+        return PodConditions(self.thread, self.api, KubeSettings(), wall=self.thread.clock)
 
     def say(self, condition: MountedCondition, seconds: float = 0.25) -> None:
         self.conditions.say(WEB, condition)
-        self.settle()
-        self.advance(seconds)
+        self.thread.pass_time(seconds)
 
     @property
     def patches(self) -> list[dict[str, Any]]:
@@ -103,8 +87,7 @@ def test_many_changes_at_once_are_one(site: Site) -> None:
     for number in range(20):
         site.conditions.say(WEB, waits(str(number)))
     site.conditions.say(WEB, MOUNTED)
-    site.settle()
-    site.advance(1)
+    site.thread.pass_time(1)
     assert [patch["status"] for patch in site.patches] == ["True"]
 
 
@@ -112,7 +95,7 @@ def test_words_that_change_with_each_try_are_said_twice_a_minute_and_the_turn_at
     for number in range(30):
         site.say(waits(f"try {number}"), 1)
     assert [patch["message"] for patch in site.patches] == ["try 0"]
-    site.advance(1)
+    site.thread.pass_time(1)
     assert [patch["message"] for patch in site.patches] == ["try 0", "try 29"]
     site.say(waits("try 30"), 1)
     since = site.patches[-1]["lastTransitionTime"]
@@ -125,14 +108,14 @@ def test_words_that_change_with_each_try_are_said_twice_a_minute_and_the_turn_at
 
 def test_a_restart_says_nothing_that_the_server_has_and_keeps_since_when_it_is_so(site: Site) -> None:
     site.say(MOUNTED)
-    site.advance(100)
+    site.thread.pass_time(100)
     site.conditions = site.restarted()
     site.say(MOUNTED)
     assert len(site.patches) == 1
     site.conditions = site.restarted()
     site.say(waits())
     site.conditions = site.restarted()
-    site.advance(100)
+    site.thread.pass_time(100)
     site.say(waits("another reason"))
     assert len(site.patches) == 3
     assert site.patches[2]["lastTransitionTime"] == site.patches[1]["lastTransitionTime"]
@@ -149,7 +132,7 @@ def test_a_server_that_is_away_hears_the_last_word_when_it_is_back(
     site.say(MOUNTED, 120)
     assert 3 <= len(site.api.requests) - asked <= 8
     site.api.down = False
-    site.advance(31)
+    site.thread.pass_time(31)
     assert [patch["status"] for patch in site.patches[-1:]] == ["True"]
     assert site.shown()[1]["status"] == "True"
 
@@ -170,8 +153,7 @@ def test_another_pod_of_that_name_keeps_its_own_condition(site: Site) -> None:
 def test_a_pod_that_is_gone_is_forgotten(site: Site) -> None:
     site.conditions.say(WEB, waits())
     site.conditions.forget("uid-web")
-    site.settle()
-    site.advance(10)
+    site.thread.pass_time(10)
     assert site.api.requests == []
 
 
@@ -181,11 +163,10 @@ def test_a_refusal_delays_only_its_own_pod(site: Site) -> None:
     site.api.refusals.append(ApiError("429 slow down", status=429, retry_after=20))
     site.conditions.say(WEB, waits())
     site.conditions.say(other, waits())
-    site.settle()
-    site.advance(10)
+    site.thread.pass_time(10)
     assert len(site.patches) == 2
     assert len(site.shown()) == 1
-    site.advance(11)
+    site.thread.pass_time(11)
     assert len(site.shown()) == 2
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.kube.memory_api import Document, MemoryApi
-from tests.unit.kube.recording import done
+from tests.unit.kube.turned_thread import TurnedThread
 from volmgr.errors import PluginError
 from volmgr.kube.csi_entries import (
     MIGRATED,
@@ -21,7 +21,6 @@ from volmgr.kube.csi_entries import (
 )
 from volmgr.kube.csi_node import CsiNodes
 from volmgr.kube.errors import ApiError
-from volmgr.kube.thread import KubeThread
 from volmgr.model.driver_info import LARGEST, DriverInfo
 from volmgr.model.kube import KubeSettings
 from volmgr.plugin import Handles, VolumePlugin
@@ -34,43 +33,28 @@ class Site:
     """A server with a Node, and who keeps its CSINode; time passes as a test says."""
 
     def __init__(self) -> None:
-        self.now = 0.0
         self.api = MemoryApi()
         self.put_node("uid-n1")
-        self.thread = KubeThread(requests=2, clock=lambda: self.now)
-        self.thread.start()
+        self.thread = TurnedThread()
         self.csi = CsiNodes(self.thread, self.api, KubeSettings(), "n1")
 
     def put_node(self, uid: str, **metadata: Any) -> None:  # noqa: ANN401 - fields of any type
         self.api.put(NODE, {"metadata": {"name": "n1", "uid": uid, **metadata}})
 
-    def settle(self) -> None:
-        """Wait until nothing is being published."""
-        done(self.thread)
-        while self.csi.is_busy:
-            done(self.thread)
-
     def started(self, *drivers: DriverInfo) -> Site:
         for info in drivers:
             self.csi.declare(info)
         self.csi.start()
-        self.settle()
+        self.thread.settle()
         return self
 
     def declare(self, info: DriverInfo) -> None:
         self.csi.declare(info)
-        self.settle()
+        self.thread.settle()
 
     def pauses(self, tries: int) -> list[float]:
         """Let tries pass, and give what was waited before each."""
-        found: list[float] = []
-        for _ in range(tries):
-            asked, begin = len(self.api.requests), self.now
-            while len(self.api.requests) == asked:
-                self.now = round(self.now + 0.01, 2)
-                self.settle()
-            found.append(round(self.now - begin, 2))
-        return found
+        return [self.thread.pass_to_next() for _ in range(tries)]
 
     @property
     def document(self) -> Document:
@@ -130,7 +114,7 @@ def test_what_is_right_is_not_written_again(site: Site) -> None:
     again.declare(EBS)
     again.start()
     site.csi = again
-    site.settle()
+    site.thread.settle()
     assert again.is_ready
     assert site.writes() == written
 
@@ -160,7 +144,7 @@ def test_entries_ids_and_labels_of_others_stay(site: Site) -> None:
     assert site.document["status"] == {"kept": True}
     assert site.node["annotations"] == {NODE_IDS: '{"ebs.example.com":"i-1","other":"o"}', "x": "y"}
     site.csi.withdraw("ebs.example.com")
-    site.settle()
+    site.thread.settle()
     assert site.drivers == [other]
     assert site.node["annotations"] == {NODE_IDS: '{"other":"o"}', "x": "y"}
 
@@ -168,7 +152,7 @@ def test_entries_ids_and_labels_of_others_stay(site: Site) -> None:
 def test_the_last_driver_takes_the_annotation_with_it(site: Site) -> None:
     site.started(EBS)
     site.csi.withdraw("ebs.example.com")
-    site.settle()
+    site.thread.settle()
     assert site.drivers == []
     assert site.node["annotations"] == {}
 
@@ -195,8 +179,7 @@ def test_topology_that_contradicts_a_label_keeps_only_its_own_driver_out(
     assert text in site.csi.problem
     assert caplog.text.count(text) == 1
     site.put_node("uid-n1", labels={"topology.example.com/zone": "a"})
-    site.now += KubeSettings().object_lifetime
-    site.settle()
+    site.thread.pass_time(KubeSettings().object_lifetime)
     assert site.csi.problem_of(EBS.name) == site.csi.problem == ""
     assert len(site.drivers) == 2
 
@@ -214,10 +197,10 @@ def test_a_node_that_was_made_anew_gets_its_csi_node(site: Site) -> None:
     del site.api.objects[CSI_NODE]
     written = len(site.writes())
     site.csi.saw_node("uid-n1")
-    site.settle()
+    site.thread.settle()
     assert len(site.writes()) == written
     site.csi.saw_node("uid-anew")
-    site.settle()
+    site.thread.settle()
     assert site.document["metadata"]["ownerReferences"][0]["uid"] == "uid-anew"
     assert [entry["name"] for entry in site.drivers] == [EBS.name]
 
@@ -237,7 +220,7 @@ def test_the_first_contact_is_tried_after_30_ms_times_8_and_never_given_up(site:
     assert not site.csi.is_ready
     assert "CSINode n1 is not yet initialized: cannot reach" in site.csi.problem
     pauses = site.pauses(6)
-    assert pauses == pytest.approx([0.03, 0.24, 1.92, 15.36, 30, 30], abs=0.02)
+    assert pauses == pytest.approx([0.03, 0.24, 1.92, 15.36, 30, 30])
     site.api.down = False
     site.pauses(1)
     assert (site.csi.is_ready, site.csi.problem) == (True, "")
@@ -249,7 +232,7 @@ def test_a_node_that_is_not_there_yet_is_waited_for_and_its_appearance_wakes(sit
     assert "create the Node, which volmgrd never does" in site.csi.problem
     site.api.put(NODE, node)
     site.csi.saw_node("uid-n1")
-    site.settle()
+    site.thread.settle()
     assert site.csi.is_ready
 
 
@@ -259,7 +242,7 @@ def test_a_later_update_that_fails_is_tried_after_10_ms_times_5_and_the_node_sta
     site.declare(EBS)
     assert site.csi.is_ready
     assert site.csi.problem == "CSINode n1 is not up to date: 503 Service Unavailable"
-    assert site.pauses(3) == pytest.approx([0.01, 0.05, 0.25], abs=0.02)
+    assert site.pauses(3) == pytest.approx([0.01, 0.05, 0.25])
     site.api.refusal = None
     site.pauses(1)
     assert [entry["name"] for entry in site.drivers] == [EBS.name]
@@ -288,7 +271,7 @@ def test_what_is_declared_while_it_is_published_is_published_next(site: Site) ->
         site.csi.declare(DriverInfo(name=f"d{number}", node_id="i"))
         if number % 2:
             site.csi.withdraw(f"d{number}")
-    site.settle()
+    site.thread.settle()
     assert {entry["name"] for entry in site.drivers} == {f"d{number}" for number in range(0, 20, 2)}
 
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
 from tests.unit.kube.memory_api import MemoryApi
-from tests.unit.kube.recording import done
-from tests.unit.kube.scripted_server import WAIT
+from tests.unit.kube.turned_thread import TurnedThread
 from volmgr.kube.errors import ApiError
 from volmgr.kube.event_texts import About, Regarding, about_in
 from volmgr.kube.events import QUEUE, STALE, EventSink
-from volmgr.kube.thread import KubeThread
 from volmgr.model.kube import EventsApi, KubeSettings
 from volmgr.report.events import Event, EventLog, Severity
 from volmgr.testing import FakeHost
@@ -32,33 +29,19 @@ class Site:
     """A log of events, a sink that hears of them, and the server."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - fields of KubeSettings
-        self.now = START
         self.api = MemoryApi()
         self.about = About((WEB,), "data")
-        self.thread = KubeThread(requests=2, clock=lambda: self.now)
-        self.thread.start()
-        self.log = EventLog(lambda: self.now, 100)
+        self.thread = TurnedThread(START)
+        self.log = EventLog(self.thread.clock, 100)
         self.sink = EventSink(self.thread, self.api, KubeSettings(**settings), "n1", lambda _event: self.about)
         self.log.listen(self.sink.hear)
 
     def happen(self, reason: str, message: str, severity: Severity = Severity.WARNING) -> Event:
         return self.log.record(severity, reason, message, pod="shop/web", pod_uid="uid-web", volume="t/uid-web-data")
 
-    def until_told(self) -> None:
-        """Wait until nothing waits and nothing is being told."""
-        over = threading.Event()
-
-        def look() -> None:
-            if self.sink.waiting or self.sink.is_telling:
-                self.thread.later(0.0, lambda: self.thread.post(look))
-            else:
-                over.set()
-
-        self.thread.post(look)
-        assert over.wait(WAIT)
-
     def events(self) -> list[dict[str, Any]]:
-        self.until_told()
+        """Let all be told that can be told now, and give what the server has."""
+        self.thread.settle()
         return [each for path, each in sorted(self.api.objects.items()) if "/events/" in path]
 
 
@@ -91,10 +74,9 @@ def test_a_failed_mount_is_told_of_its_pod_in_kubelet_s_words(site: Site) -> Non
 
 
 def test_what_repeats_becomes_a_series_of_one_event(site: Site) -> None:
-    for number in range(4):
-        site.now = START + number
+    for _ in range(4):
         site.happen("FailedMount", "mount: no")
-        site.until_told()
+        site.thread.pass_time(1)
     (event,) = site.events()
     assert event["series"] == {"count": 4, "lastObservedTime": "2023-11-14T22:13:23.250000Z"}
     assert event["eventTime"] == "2023-11-14T22:13:20.250000Z"
@@ -104,8 +86,8 @@ def test_what_repeats_becomes_a_series_of_one_event(site: Site) -> None:
 def test_the_core_group_has_a_count_and_two_times() -> None:
     site = Site(events=EventsApi.CORE)
     site.happen("FailedMount", "mount: no")
-    site.until_told()
-    site.now += 5
+    site.thread.settle()
+    site.thread.pass_time(5)
     site.happen("FailedMount", "mount: no")
     (event,) = site.events()
     site.thread.stop()
@@ -190,10 +172,10 @@ def test_a_pod_has_25_events_at_once_and_one_in_five_minutes_then(site: Site) ->
     for number in range(100):
         site.happen("FailedMount", f"mount: {number}")
     assert len(site.events()) == 25
-    site.now += 299
+    site.thread.pass_time(299)
     site.happen("FailedMount", "mount: a")
     assert len(site.events()) == 25
-    site.now += 1
+    site.thread.pass_time(1)
     site.happen("FailedMount", "mount: b")
     site.happen("FailedMount", "mount: c")
     assert len(site.events()) == 26
@@ -206,8 +188,8 @@ def test_what_was_not_told_for_lack_of_budget_is_counted_when_it_is_told_next() 
     site = Site(event_burst=1)
     for _ in range(5):
         site.happen("FailedMount", "mount: no")
-        site.until_told()
-    site.now += 300
+        site.thread.settle()
+    site.thread.pass_time(300)
     site.happen("FailedMount", "mount: no")
     (event,) = site.events()
     site.thread.stop()
@@ -218,7 +200,7 @@ def test_an_event_that_the_server_has_forgotten_is_made_anew(site: Site) -> None
     site.happen("FailedMount", "mount: no")
     (first,) = site.events()
     site.api.objects.clear()
-    site.now += 4000
+    site.thread.pass_time(4000)
     site.happen("FailedMount", "mount: no")
     (second,) = site.events()
     assert second["metadata"]["name"] != "" != first["metadata"]["name"]
@@ -229,29 +211,35 @@ def test_events_wait_for_a_server_that_is_away_and_are_told_when_it_is_back(site
     site.api.down = True
     for number in range(3):
         site.happen("FailedMount", f"mount: {number}")
-    done(site.thread)
+    site.thread.settle()
     site.api.down = False
-    while site.sink.waiting or site.sink.is_telling:
-        site.now += 1
-        done(site.thread)
+    site.thread.pass_time(30)
     assert [event["note"][-1] for event in site.events()] == ["0", "1", "2"]
 
 
-def test_what_happened_long_before_the_server_came_back_is_dropped_and_never_more_than_a_bound_waits(
-    site: Site,
-) -> None:
+def test_never_more_than_a_bound_wait_and_the_oldest_go_first(site: Site) -> None:
     site.api.down = True
     for number in range(QUEUE + 500):
         site.about = About((Regarding("Pod", "shop", f"p{number}", f"uid-{number}"),), "data")
         site.happen("FailedMount", "mount: no")
-    done(site.thread)
-    assert QUEUE - 1 <= site.sink.waiting <= QUEUE
-    site.now += STALE
+        if number % 100 == 0:
+            site.thread.settle()
+    site.thread.settle()
     site.api.down = False
-    while site.sink.waiting or site.sink.is_telling:
-        site.now += 1
-        done(site.thread)
-    assert site.events() == []
+    site.thread.pass_time(30)
+    told = {event["regarding"]["name"] for event in site.events()}
+    assert told == {f"p{number}" for number in range(500, QUEUE + 500)}
+
+
+def test_what_happened_long_before_the_server_came_back_is_dropped(site: Site) -> None:
+    site.api.down = True
+    site.happen("FailedMount", "mount: old")
+    site.thread.pass_time(STALE - 60)
+    site.happen("FailedMount", "mount: new")
+    site.thread.pass_time(60)
+    site.api.down = False
+    site.thread.pass_time(30)
+    assert [event["note"][-3:] for event in site.events()] == ["new"]
 
 
 def test_a_refusal_is_logged_once_and_keeps_no_other_event(site: Site, caplog: pytest.LogCaptureFixture) -> None:
@@ -259,7 +247,7 @@ def test_a_refusal_is_logged_once_and_keeps_no_other_event(site: Site, caplog: p
     with caplog.at_level(logging.WARNING):
         for number in range(3):
             site.happen("FailedMount", f"mount: {number}")
-        site.until_told()
+        site.thread.settle()
     assert caplog.text.count("an event is not told: 403 Forbidden; grant it") == 1
     site.api.refusal = None
     site.happen("FailedMount", "mount: 3")
@@ -267,13 +255,10 @@ def test_a_refusal_is_logged_once_and_keeps_no_other_event(site: Site, caplog: p
 
 
 def test_recording_never_waits_for_the_server(site: Site) -> None:
-    """The thread of Kubernetes mode stands still: nothing that is recorded needs it."""
-    still = threading.Event()
-    site.thread.post(lambda: (still.wait(WAIT), None)[1])
+    """The thread of Kubernetes mode stands still meanwhile: nothing that is recorded needs it."""
     for number in range(5000):
         site.happen("FailedMount", f"mount: {number}")
     assert site.log.last_number == 5000
-    still.set()
     assert len(site.events()) == 25
 
 

@@ -24,8 +24,8 @@ TURNS = 10_000
 class TurnedThread(KubeThread):
     """A request waits until it is sent, its answer until it is heard, and whatever fails fails the test."""
 
-    def __init__(self) -> None:
-        self.clock = Clock()
+    def __init__(self, now: float = 1000.0) -> None:
+        self.clock = Clock(now)
         super().__init__(1, self.clock)
         self.requests: deque[Callable[[], Answer]] = deque()
         """What was asked, and has not reached the server."""
@@ -85,6 +85,15 @@ class TurnedThread(KubeThread):
                 return
             self.turn()
         raise AssertionError("it asks again and again, and no time passes")
+
+    def pass_to_next(self) -> float:
+        """Let time pass until something is due, and give how long that took."""
+        self.settle()
+        due = self._timers.next_due()
+        assert due is not None, "nothing is going to happen"
+        waited = due - self.clock.now
+        self.pass_time(waited)
+        return waited
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass from one timer to the next, and everything happen on the way."""

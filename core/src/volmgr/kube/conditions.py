@@ -123,11 +123,6 @@ class PodConditions:
         """Say nothing more of a Pod; from any thread."""
         self._thread.post(lambda: self._forget(uid))
 
-    @property
-    def is_busy(self) -> bool:
-        """One is on its way to the server."""
-        return self._busy
-
     def _want(self, pod: Regarding, condition: MountedCondition) -> None:
         entry = self._entries.setdefault(pod.uid, _Entry(pod, condition))
         turned = entry.wanted.is_mounted != condition.is_mounted

@@ -114,11 +114,6 @@ class CsiNodes:
         """Say why the node may take no volumes of CSI drivers yet; empty when it may."""
         return "" if self.is_ready else self.problem
 
-    @property
-    def is_busy(self) -> bool:
-        """What is declared is being published."""
-        return self._busy
-
     def problem_of(self, name: str) -> str:
         """Say why a driver has no entry; empty when it has, or when nothing is published at all (`problem`)."""
         return self._problems.get(name, "")

@@ -99,16 +99,6 @@ class EventSink:
             self._posted = True
             self._thread.post(self._take)
 
-    @property
-    def waiting(self) -> int:
-        """Events that are not told yet."""
-        return len(self._waiting)
-
-    @property
-    def is_telling(self) -> bool:
-        """One is on its way to the server."""
-        return self._telling
-
     def _take(self) -> None:
         self._posted = False  # before the look: what comes during it posts again
         while self._heard:
