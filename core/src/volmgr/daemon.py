@@ -35,7 +35,7 @@ from volmgr.reconstruct import reconstruct
 from volmgr.report.events import EventLog
 from volmgr.report.world import World
 from volmgr.server.api import ApiServer
-from volmgr.server.listen import listen
+from volmgr.server.listen import listen, remove
 from volmgr.service import Service
 from volmgr.sources.further import FurtherSource
 from volmgr.sources.registry import Registry
@@ -291,6 +291,7 @@ class Daemon:
         """Run until SIGTERM or SIGINT; volumes stay mounted."""
         self.loop.run(self._step, self.reconciler.timers)
         self.world.events.close()
+        remove(self._options.socket)
         self.server.close()
         self._stop_services()
 

@@ -19,7 +19,7 @@ from volmgr.cli.client import Client
 from volmgr.report.events import Severity
 from volmgr.server import messages
 from volmgr.server.api import ApiServer
-from volmgr.server.listen import listen
+from volmgr.server.listen import listen, remove
 from volmgr.server.messages import BODY_LIMIT, HEAD_LIMIT, HttpError, Reader
 
 
@@ -214,6 +214,39 @@ def test_a_file_that_is_no_socket_is_left_alone(path: Path) -> None:
     with pytest.raises(OSError, match="is no socket"):
         listen(path)
     assert path.read_text() == "mine"
+
+
+def test_at_the_end_the_file_of_the_socket_is_removed(path: Path) -> None:
+    with listen(path):
+        remove(path)
+    assert not path.exists()
+    remove(path)
+
+
+def test_what_is_not_the_socket_of_this_process_is_never_removed(path: Path, tmp_path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    program = (
+        "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.bind(sys.argv[1])\ns.listen()\nprint(flush=True)"
+    )
+    argv = [sys.executable, "-c", f"{program}\nsys.stdin.read()", str(path)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline()
+        remove(path)
+        assert path.is_socket()
+        other.communicate()
+    remove(path)
+    assert path.is_socket()  # a stale one is for the next start
+    path.unlink()
+    path.write_text("mine")
+    remove(path)
+    assert path.read_text() == "mine"
+    real = tmp_path / "real.sock"
+    with listen(real):
+        path.unlink()
+        path.symlink_to(real)
+        remove(path)
+        assert path.is_symlink()
 
 
 def test_a_bug_in_one_answer_is_told_to_its_client_and_the_next_is_served(

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.live_node import LiveNode, until_connected
+from tests.door import Door
+from tests.live_node import PATIENCE, LiveNode
 
 if TYPE_CHECKING:
     from tests.root.reload.conftest import Workbench
@@ -22,19 +23,28 @@ def test_a_type_is_installed_and_nothing_else_notices(node: Workbench) -> None:
     before = node.mount_ids()
     assert before
     node.put("noted", HELLO)
-    waiting = subprocess.Popen(
-        node.argv("wait", "noted", "--timeout", "60s"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    until_connected(waiting.pid)
+    with Door(node.top / "door", node.socket) as door:
+        argv = node.argv("wait", "noted", "--timeout", "60s", by=door.path)
+        with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as waiting:
+            door.until_asked(PATIENCE)
+            node.publish_note()
+            assert "example.com/note" in node.tell("plugins", "reload")
+            _, problem = waiting.communicate(timeout=PATIENCE)
+            assert waiting.returncode == 0, problem
 
-    node.publish_note()
-    assert "example.com/note" in node.tell("plugins", "reload")
-
-    _, problem = waiting.communicate(timeout=60)
-    assert waiting.returncode == 0, problem
     assert (node.volume("noted", "example.com/note") / "note").read_text() == "hello"
     assert node.daemon.poll() is None
     assert before.items() <= node.mount_ids().items()
+
+
+def test_the_socket_goes_with_the_daemon_also_after_a_reload(node: Workbench) -> None:
+    node.tell("plugins", "reload")
+    assert node.socket.is_socket()
+
+    node.daemon.terminate()
+
+    assert node.daemon.wait(60) == 0
+    assert not node.socket.exists()
 
 
 def test_the_daemon_keeps_its_root_over_a_reload(node: Workbench) -> None:

@@ -1,4 +1,4 @@
-"""The listening socket: private from its first moment, and never taken from a daemon that answers."""
+"""The listening socket: private from its first moment, never taken from a daemon that answers, removed by its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import os
 import socket
 import stat
+import struct
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 BACKLOG = 1024
 """Connections that may wait to be accepted; the kernel allows as many as net.core.somaxconn."""
+_CREDENTIALS = struct.Struct("3i")
 _umask = threading.Lock()
 
 
@@ -37,6 +39,21 @@ def listen(path: Path, mode: int = 0o600) -> socket.socket:
         server.close()
         raise OSError(error.errno, f"cannot listen on {path}: {error.strerror or error}") from error
     return server
+
+
+def remove(path: Path) -> None:
+    """Remove the socket's file at the end, if it leads to this very process; to be called while that still listens.
+
+    Who listens is asked of the kernel, since the file may be another's by now, and since the process may have been
+    executed anew. As long as it answers, no other daemon replaces the file.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, suppress(OSError):
+        probe.settimeout(0)
+        probe.connect(str(path))
+        said = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        pid, _uid, _gid = _CREDENTIALS.unpack(said)
+        if pid == os.getpid() and not path.is_symlink():
+            path.unlink()
 
 
 def _remove_stale(path: Path) -> None:
