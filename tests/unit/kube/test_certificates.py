@@ -7,7 +7,6 @@ import datetime as dt
 import json
 import logging
 from collections.abc import Generator, Mapping
-from queue import Queue
 from typing import Any
 
 import pytest
@@ -16,16 +15,15 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from tests.unit.kube.memory_api import Document, MemoryApi
-from tests.unit.kube.recording import done
-from tests.unit.kube.scripted_server import WAIT
 from tests.unit.kube.signing import condition, issued, stamp
+from tests.unit.kube.turned_thread import TurnedThread
 from volmgr.errors import OperationError, SpecError, TransientError
 from volmgr.host.interface import Certificate, CertificateWish
 from volmgr.kube.certificate_state import ABANDONED, FAILED_PAUSE
 from volmgr.kube.certificates import KubeCertificates
 from volmgr.kube.errors import ApiError
 from volmgr.kube.reflector import Seen
-from volmgr.kube.thread import KubeThread
+from volmgr.kube.resources import CERTIFICATE_REQUESTS
 from volmgr.model.kube import KubeSettings
 from volmgr.model.meta import ObjectMeta
 from volmgr.model.pod import Pod, PodSpec
@@ -40,16 +38,15 @@ WISH = CertificateWish(signer_name="example.com/mesh", key_type="ECDSAP256")
 class Site:
     """An API server with a signer that answers when it is told to, and who asks it."""
 
-    def __init__(self, thread: KubeThread) -> None:
+    def __init__(self) -> None:
         self.now = START
-        self.appeared: Queue[str] = Queue()
+        self.appeared: list[str] = []
         self.api = MemoryApi()
         self.api.put("/api/v1/nodes/n1", {"metadata": {"name": "n1", "uid": "uid-n1"}})
         self.api.put(
             "/api/v1/namespaces/shop/serviceaccounts/seller", {"metadata": {"name": "seller", "uid": "uid-seller"}}
         )
-        self.api.put("/apis/certificates.k8s.io/v1/podcertificaterequests", {"kind": "List", "items": []})
-        self.thread = thread
+        self.thread = TurnedThread()
         self.certificates = self.restarted()
 
     def restarted(self) -> KubeCertificates:
@@ -58,7 +55,7 @@ class Site:
             self.api,
             KubeSettings(),
             "n1",
-            self.appeared.put,
+            self.appeared.append,
             wall=lambda: self.now,
             spread=lambda: 0.0,
         )
@@ -79,7 +76,8 @@ class Site:
         """Let the watch bring a request with a status."""
         raw = json.dumps({**request, "status": status}).encode()
         seen = Seen(namespace="shop", name=request["metadata"]["name"], uid="uid-req", version="7", raw=raw)
-        done(self.thread, lambda: self.certificates.changed(seen))
+        self.certificates.changed(seen)
+        self.thread.settle()
 
     def sign(self, request: Document, life: int = 2 * HOUR, refresh: int = HOUR) -> str:
         status = issued(request, self.now, life, refresh)
@@ -91,9 +89,10 @@ class Site:
 
 
 @pytest.fixture
-def site(thread: KubeThread) -> Generator[Site]:
-    yield Site(thread)
-    done(thread)
+def site() -> Generator[Site]:
+    made = Site()
+    yield made
+    made.thread.stop()
 
 
 def test_a_request_names_pod_account_and_node_and_proves_the_key(site: Site) -> None:
@@ -158,7 +157,7 @@ def test_who_waits_is_woken_when_it_is_signed_and_gets_key_and_plain_certificate
     with pytest.raises(TransientError) as waits:
         site.obtain()
     chain = site.sign(site.requests()[0])
-    assert site.appeared.get(timeout=WAIT) == waits.value.waits_for
+    assert site.appeared == [waits.value.waits_for]
     given = site.obtain()
     assert given.chain.decode() == chain.removeprefix("# by hand\n")
     key, leaf = load_pem_private_key(given.key, None), x509.load_pem_x509_certificate(given.chain)
@@ -219,7 +218,7 @@ def test_a_denial_is_final_and_names_signer_and_reason(site: Site) -> None:
             assert part in str(refused.value)
         site.now += 10 * HOUR
     assert len(site.requests()) == 1
-    assert not site.appeared.empty()
+    assert site.appeared
 
 
 def test_a_failure_names_signer_and_reason_and_is_tried_again_after_a_pause(site: Site) -> None:
@@ -258,8 +257,8 @@ def test_damaged_certificates_are_the_signer_s_fault(site: Site) -> None:
 def test_a_request_that_was_deleted_is_made_anew(site: Site) -> None:
     request = site.asked()
     seen = Seen(namespace="shop", name=request["metadata"]["name"], uid="u", version="9", raw=b"{}")
-    done(site.thread, lambda: site.certificates.gone(seen))
-    assert site.appeared.get(timeout=WAIT).endswith(request["metadata"]["name"])
+    site.certificates.gone(seen)
+    assert site.appeared[-1].endswith(request["metadata"]["name"])
     site.asked()
     assert len(site.requests()) == 2
 
@@ -336,20 +335,22 @@ def test_a_pod_that_is_gone_leaves_nothing(site: Site) -> None:
 
 
 def test_requests_are_watched_only_while_one_waits(site: Site) -> None:
-    done(site.thread)
-    lists = "/apis/certificates.k8s.io/v1/podcertificaterequests"
+    lifetime = KubeSettings().object_lifetime
 
-    def listed() -> list[Any]:
-        return [query for path, query in site.api.asked("GET") if path == lists]
+    def lists() -> list[Any]:
+        """Give what was asked of all requests; without watches they are listed again and again."""
+        site.thread.pass_time(10 * lifetime)
+        asked = [query for path, query in site.api.asked("GET") if path == CERTIFICATE_REQUESTS.path()]
+        site.api.requests.clear()
+        return asked
 
-    assert listed() == []
+    assert lists() == []
     request = site.asked()
-    done(site.thread)
-    assert site.certificates.is_watching()
+    watching = lists()
+    assert len(watching) >= 10
+    assert {query["fieldSelector"] for query in watching} == {"spec.nodeName=n1"}
     site.sign(request)
-    done(site.thread)
-    assert not site.certificates.is_watching()
-    assert all(query["fieldSelector"] == "spec.nodeName=n1" for query in listed())
+    assert lists() == []
 
 
 def test_no_key_is_in_any_text(site: Site, caplog: pytest.LogCaptureFixture) -> None:

@@ -77,10 +77,6 @@ class KubeCertificates:
         self._reflector: Reflector | None = None
         self._trouble = ""
 
-    def is_watching(self) -> bool:
-        """Say whether requests are watched right now, since one waits."""
-        return self._reflector is not None
-
     def obtain(self, pod: Pod, volume: str, source: int, wish: CertificateWish, held: bytes = b"") -> Certificate:
         """Give a certificate that has not ended, or ask for one and raise TransientError until it is signed.
 
