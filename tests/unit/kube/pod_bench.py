@@ -21,6 +21,8 @@ from volmgr.testing import FakeHost
 from volmgr.testing.node import pod
 
 HERE = "n1"
+RETRY = 7.0
+"""Seconds until what could not be recorded is tried again."""
 RARELY = 7200.0
 """Seconds from a list to the next."""
 
@@ -55,7 +57,9 @@ class PodBench:
         self.registry.start()
         settings, intake = KubeSettings(object_lifetime=RARELY / 2), Intake(self.registry, NoTypes())
         self.custody = Custody(self.host.files, self.host.paths, lambda: self.api.place, self.thread.now)
-        self.source = PodSource(self.thread, self.api, settings, HERE, intake, self.registry, self.custody)
+        self.source = PodSource(
+            self.thread, self.api, settings, HERE, intake, self.registry, self.custody, record_retry=RETRY
+        )
 
     def restart(self) -> None:
         """End, as by a kill, and start anew."""

@@ -11,9 +11,8 @@ from queue import Queue
 
 from tests.unit.kube.scripted_server import WAIT, Certificates
 from volmgr.kube.errors import ApiError
-from volmgr.kube.reflector import Seen
 from volmgr.kube.thread import KubeThread
-from volmgr.kube.wire import Event
+from volmgr.kube.wire import Event, Seen
 from volmgr.model.kube import KubeSettings
 
 QUICK = KubeSettings(backoff_initial=0.002, backoff_max=0.01)

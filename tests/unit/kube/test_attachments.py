@@ -13,8 +13,8 @@ from volmgr.kube.following import Surroundings
 from volmgr.kube.intake import Intake
 from volmgr.kube.node import OwnNode
 from volmgr.kube.references import References
-from volmgr.kube.reflector import Seen, seen_of
 from volmgr.kube.resources import ATTACHMENTS, NODES
+from volmgr.kube.wire import Seen, seen_of
 from volmgr.messages import Message, NodeStatusRead
 from volmgr.model.kube import KubeSettings
 from volmgr.model.meta import ObjectRef

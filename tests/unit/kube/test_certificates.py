@@ -22,8 +22,8 @@ from volmgr.host.interface import Certificate, CertificateWish
 from volmgr.kube.certificate_state import ABANDONED, FAILED_PAUSE
 from volmgr.kube.certificates import KubeCertificates
 from volmgr.kube.errors import ApiError
-from volmgr.kube.reflector import Seen
 from volmgr.kube.resources import CERTIFICATE_REQUESTS
+from volmgr.kube.wire import Seen
 from volmgr.model.kube import KubeSettings
 from volmgr.model.meta import ObjectMeta
 from volmgr.model.pod import Pod, PodSpec

@@ -23,9 +23,10 @@ from tests.unit.kube.scripted_server import (
     status_of,
 )
 from volmgr.kube.api import ApiServer, configured
-from volmgr.kube.reflector import Reflector, Seen
+from volmgr.kube.reflector import Reflector
 from volmgr.kube.resources import PODS
 from volmgr.kube.thread import KubeThread
+from volmgr.kube.wire import Seen
 from volmgr.model.kube import KubeSettings
 
 SELECTOR = "spec.nodeName=n1"

@@ -23,8 +23,9 @@ from volmgr.errors import OperationError, PluginError, SpecError, TransientError
 from volmgr.host.interface.certificates import Certificate, CertificateWish
 from volmgr.kube.certificate_state import FAILED_PAUSE, State, settled
 from volmgr.kube.errors import ApiError
-from volmgr.kube.reflector import Reflector, Seen
+from volmgr.kube.reflector import Reflector
 from volmgr.kube.resources import CERTIFICATE_REQUESTS, NODES, SERVICE_ACCOUNTS
+from volmgr.kube.wire import Seen
 from volmgr.report.times import rfc3339
 
 if TYPE_CHECKING:

@@ -11,8 +11,10 @@ import msgspec
 
 from volmgr.kube.attempt import Attempt
 from volmgr.kube.intake import Intake, origin_of
-from volmgr.kube.reflector import REFUSED_PAUSE, Reflector, Seen, seen_of
+from volmgr.kube.pace import longer
+from volmgr.kube.reflector import REFUSED_PAUSE, Reflector
 from volmgr.kube.resources import ATTACHMENTS, BY_KIND, CLAIMS
+from volmgr.kube.wire import Seen, seen_of
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import CLUSTER_WIDE
 
@@ -181,7 +183,7 @@ class Asked:
             self._pause = 0.0
             self._again(self._around.settings.object_lifetime)
         else:
-            self._again(self._longer(self._around.settings.await_initial))
+            self._again_after_pause(self._around.settings.await_initial)
 
     def _refused(self, error: ApiError, number: int) -> None:
         if self._stopped or number != self._asked:
@@ -192,11 +194,11 @@ class Asked:
         else:
             self._told.awaited(error)
         first = REFUSED_PAUSE if error.is_refused else self._around.settings.await_initial
-        self._again(self._longer(first), error.retry_after)
+        self._again_after_pause(first, error.retry_after)
 
-    def _longer(self, first: float) -> float:
-        self._pause = min(max(self._pause * 2, first), self._around.settings.await_max)
-        return self._pause
+    def _again_after_pause(self, first: float, least: float = 0.0) -> None:
+        self._pause = longer(self._pause, first, self._around.settings.await_max)
+        self._again(self._pause, least)
 
     def _again(self, seconds: float, least: float = 0.0) -> None:
         self._timer = self._around.thread.later(max(least, seconds * self._around.jitter()), self._ask)

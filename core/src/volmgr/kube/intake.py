@@ -17,7 +17,7 @@ from volmgr.model.schema import Problem, SchemaError, Unknown
 from volmgr.sources.offers import API_SERVER
 
 if TYPE_CHECKING:
-    from volmgr.kube.reflector import Seen
+    from volmgr.kube.wire import Seen
     from volmgr.sources.registry import Registry
 
 log = logging.getLogger("volmgr.kube")

@@ -69,7 +69,9 @@ class KubeMode:
         thread, api, settings, node_name = self._thread, self._api, self._config.kubernetes, self._config.node_name
         intake = Intake(registry, world.plugins)
         custody = Custody(self._host.files, self._host.paths, lambda: api.place, thread.now)
-        self._pods = PodSource(thread, api, settings, node_name, intake, registry, custody)
+        self._pods = PodSource(
+            thread, api, settings, node_name, intake, registry, custody, record_retry=self._config.record_retry
+        )
         self._references = References(Surroundings(thread, api, settings, intake, registry), self._count_reading)
         attaches = self._config.controller_attaches
         self._node = OwnNode(

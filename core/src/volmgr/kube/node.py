@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from volmgr.kube.api import PatchKind
-from volmgr.kube.reflector import Reflector, Seen
+from volmgr.kube.pace import longer
+from volmgr.kube.reflector import Reflector
 from volmgr.kube.resources import NODES
+from volmgr.kube.wire import Seen
 from volmgr.manifest import read_object
 from volmgr.messages import Message, NodeMissing, NodeStatusRead
 from volmgr.model.objects import MANAGED, Node
@@ -197,7 +199,7 @@ class OwnNode:
             self._patch_soon(0.0)
 
     def _longer(self, first: float) -> float:
-        return min(max(self._pause * 2, first), self._settings.await_max)
+        return longer(self._pause, first, self._settings.await_max)
 
     def _mark(self, node: Node) -> None:
         """Say by the annotation who attaches, as kubelet does."""

@@ -9,8 +9,9 @@ import msgspec
 
 from volmgr.errors import ManifestError
 from volmgr.kube.intake import SOURCE, Intake, origin_of
-from volmgr.kube.reflector import Reflector, Seen
+from volmgr.kube.reflector import Reflector
 from volmgr.kube.resources import PODS
+from volmgr.kube.wire import Seen
 
 if TYPE_CHECKING:
     from volmgr.kube.api import Api
@@ -49,7 +50,10 @@ class PodSource:
         intake: Intake,
         registry: Registry,
         custody: Custody,
+        *,
+        record_retry: float,
     ) -> None:
+        """Try again after `record_retry` seconds what could not be recorded (a full disk)."""
         self._thread = thread
         self._node_name = node_name
         self._custody = custody
@@ -60,7 +64,7 @@ class PodSource:
         self._read = False
         """The list was read whole once."""
         self._retrying = False
-        self.record_retry = 5.0
+        self._record_retry = record_retry
         self.reflector = Reflector(thread, api, PODS, self, settings, field_selector=f"spec.nodeName={node_name}")
 
     def start(self) -> None:
@@ -150,7 +154,7 @@ class PodSource:
         if done or self._retrying:
             return
         self._retrying = True
-        self._thread.later(self.record_retry, self._retry)
+        self._thread.later(self._record_retry, self._retry)
 
     def _retry(self) -> None:
         self._retrying = False
