@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from volmgr.actual import ActualVolume
 from volmgr.jobs import Result
@@ -27,15 +28,13 @@ from volmgr.tidy import Tidied
 from volmgr.volume_type import Origin
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """Run a query or a change between two events."""
 
     action: Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Reconstructed:
+class Reconstructed(msgspec.Struct, frozen=True):
     """What reconstruction found on disk."""
 
     volumes: tuple[ActualVolume, ...]
@@ -43,23 +42,20 @@ class Reconstructed:
     """Helpers of an earlier daemon that may still change some of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class SurvivorEnded:
+class SurvivorEnded(msgspec.Struct, frozen=True):
     """A helper of an earlier daemon has ended."""
 
     survivor: Survivor
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressMade:
+class ProgressMade(msgspec.Struct, frozen=True):
     """What a running operation says of itself."""
 
     operation: Operation
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class MountsRead:
+class MountsRead(msgspec.Struct, frozen=True):
     """The mount table was compared with what is expected: (volume, Pod) that vanished, or turned read-only.
 
     `at` is the Unix time in seconds at which the comparison was asked for.
@@ -72,30 +68,26 @@ class MountsRead:
     """What reading and comparing took."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrphansFound:
+class OrphansFound(msgspec.Struct, frozen=True):
     """UIDs that have a directory below `pods/`, or a mount record."""
 
     uids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HoldTaken:
+class HoldTaken(msgspec.Struct, frozen=True):
     """Somebody holds a Pod."""
 
     hold: Hold
 
 
-@dataclass(frozen=True, slots=True)
-class HoldGone:
+class HoldGone(msgspec.Struct, frozen=True):
     """A hold was given back, or its process has ended."""
 
     hold_id: str
     pod_uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class HoldersAsked:
+class HoldersAsked(msgspec.Struct, frozen=True):
     """What the installed packages answered: who still runs a Pod's containers; empty when nobody."""
 
     pod_uid: str
@@ -104,8 +96,7 @@ class HoldersAsked:
     """To be called when it is heard: what runs beside a slow package has its room no longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStatusRead:
+class NodeStatusRead(msgspec.Struct, frozen=True):
     """The node's status was read: what is attached and reported in use; by a source that has one."""
 
     node: Node
@@ -114,44 +105,38 @@ class NodeStatusRead:
     them, or a later writer's. None: what it says is in use always counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeMissing:
+class NodeMissing(msgspec.Struct, frozen=True):
     """There is no Node of this node's name, or it cannot be read: why, and what to do."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingChanged:
+class ReadingChanged(msgspec.Struct, frozen=True):
     """More, or fewer, objects are read from the API server."""
 
     reading: ServerReading
 
 
-@dataclass(frozen=True, slots=True)
-class Appeared:
+class Appeared(msgspec.Struct, frozen=True):
     """Something that operations may wait for is there, by the name that they know (`TransientError.waits_for`)."""
 
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class DriverAppeared:
+class DriverAppeared(msgspec.Struct, frozen=True):
     """A driver of a type whose drivers come and go is there, new or changed."""
 
     plugin: VolumePlugin[Any]
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class DriverVanished:
+class DriverVanished(msgspec.Struct, frozen=True):
     """A driver is gone; its type is retired."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class DriversSearched:
+class DriversSearched(msgspec.Struct, frozen=True):
     """Where the drivers of a field are looked for, and what was found that is none."""
 
     searched: Searched

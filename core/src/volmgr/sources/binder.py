@@ -116,7 +116,7 @@ class Binder:
             case PersistentVolumeClaim():
                 meta = item.metadata
                 uid = meta.uid or claim_uid(meta.namespace, meta.name)
-                self._stock.claims[ref] = replace(change, item=replace(item, metadata=replace(meta, uid=uid)))
+                self._stock.claims[ref] = change.of(replace(item, metadata=replace(meta, uid=uid)))
                 self._look_soon([ref])
                 return
             case StorageClass():
@@ -341,7 +341,7 @@ class Binder:
         if isinstance(now, ClaimStanding):
             self._emit(now.told())
         else:
-            self._emit(replace(self._stock.volumes[ref.name], item=self._stock.owned(ref.name)))
+            self._emit(self._stock.volumes[ref.name].of(self._stock.owned(ref.name)))
 
     def _standing(self, ref: ObjectRef) -> ClaimStanding | tuple[ObjectChanged, Standing] | None:
         if ref.kind == PVC:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from volmgr.errors import ManifestError
 from volmgr.model.meta import ObjectRef
@@ -18,8 +19,7 @@ class Standing(StrEnum):
     LEAVING = "leaving"
 
 
-@dataclass(frozen=True, slots=True)
-class PodAccepted:
+class PodAccepted(msgspec.Struct, frozen=True):
     """A Pod is there, new or changed; its record is on disk. `origin` is the file, or `api`."""
 
     pod: Pod
@@ -27,23 +27,20 @@ class PodAccepted:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class PodLeft:
+class PodLeft(msgspec.Struct, frozen=True):
     """A Pod has left its source; its record says so. It is forgotten when its last mount is gone."""
 
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecordDamaged:
+class RecordDamaged(msgspec.Struct, frozen=True):
     """The record of an accepted Pod cannot be read: what it wants is not known, so nothing of it is taken away."""
 
     uid: str
     error: ManifestError
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectChanged:
+class ObjectChanged(msgspec.Struct, frozen=True):
     """Another object is there, new or changed; `revision` differs whenever its content may differ."""
 
     item: Object
@@ -52,24 +49,25 @@ class ObjectChanged:
     read_at: float = 0.0
     """When an API server said so: Unix time in seconds; 0 for what comes from files."""
 
+    def of(self, item: Object) -> ObjectChanged:
+        """Give the same change of an object of which more is known."""
+        return msgspec.structs.replace(self, item=item)
 
-@dataclass(frozen=True, slots=True)
-class ObjectLeft:
+
+class ObjectLeft(msgspec.Struct, frozen=True):
     """Another object is gone from its source."""
 
     ref: ObjectRef
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectAwaited:
+class ObjectAwaited(msgspec.Struct, frozen=True):
     """It is not known whether there is such an object, and why: the API server is silent, or refuses."""
 
     ref: ObjectRef
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectAbsent:
+class ObjectAbsent(msgspec.Struct, frozen=True):
     """The API server has no such object.
 
     With an empty name the reference stands for all objects of its kind: which there are was told before this.
@@ -78,8 +76,7 @@ class ObjectAbsent:
     ref: ObjectRef
 
 
-@dataclass(frozen=True, slots=True)
-class SourceState:
+class SourceState(msgspec.Struct, frozen=True):
     """Whether a source was read whole once; `problem` says why it is not, or why it is not current now."""
 
     source: str
@@ -89,8 +86,7 @@ class SourceState:
     """When the source last heard of an API server: Unix time in seconds; 0 never, or where it asks none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Complaints:
+class Complaints(msgspec.Struct, frozen=True):
     """What is wrong with one file now (empty: nothing any more)."""
 
     origin: str
