@@ -312,9 +312,10 @@ class Daemon:
 
     def _reload(self) -> str:
         """Run on a thread of the API: check the new set of packages, then let the main thread execute anew."""
-        reload.check(self.world.plugins, self.config.reload_check_deadline)
+        broken = reload.check(self.world.plugins, self.config.reload_check_deadline)
         self._post(Ask(self._begin_reload))
-        return "the new set of packages loads; the daemon executes itself anew as soon as no operation runs"
+        found = f"still broken: {'; '.join(broken)}" if broken else "the new set of packages loads"
+        return f"{found}; the daemon executes itself anew as soon as no operation runs"
 
     def _begin_reload(self) -> None:
         self.reconciler.stop_admitting(self._execute_anew)

@@ -9,13 +9,17 @@ import difflib
 import importlib.metadata
 import inspect
 import logging
+import os
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import dropwhile
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import pluggy
+import stevedore
 from stevedore.extension import Extension, ExtensionManager
 
 from volmgr import hookspecs
@@ -28,7 +32,7 @@ from volmgr.plugin import API_VERSION, VolumePlugin, Where
 from volmgr.volume_type import HOOKS, HookManager, Origin, VolumeType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from volmgr.host.interface import Host
     from volmgr.plugin import Drivers, Offers, Searched, Service
@@ -81,6 +85,11 @@ class _Conflict:
 
 
 _MOST_HINTS = 3
+_LOADING = (
+    *(f"{os.path.dirname(str(each.__file__))}/" for each in (hookspecs, stevedore, importlib, pluggy)),
+    "<frozen importlib",
+)
+"""Where the code lies that loads packages: what a filename in a traceback begins with."""
 
 _Key = tuple[str, str | None, Where]
 """A field, a driver, and whether it stands in a Pod or a PersistentVolume."""
@@ -115,8 +124,23 @@ class _Loader(ExtensionManager[Any]):
 
 
 def _note_failure(loader: Any, point: importlib.metadata.EntryPoint, error: BaseException) -> None:  # noqa: ANN401
-    text = "".join(traceback.format_exception(error))
-    loader.failed.append(Broken(_origin(point), f"{type(error).__name__}: {error}", text))
+    loader.failed.append(Broken(_origin(point), f"{type(error).__name__}: {error}", _from_its_own_frames(error)))
+
+
+def _from_its_own_frames(error: BaseException) -> str:
+    """Give a traceback that begins in the package: how it came to be loaded is the same for all of them."""
+    found = traceback.TracebackException.from_exception(error)
+    for each in _chain(found):
+        own = dropwhile(lambda frame: frame.filename.startswith(_LOADING), each.stack)
+        each.stack = traceback.StackSummary.from_list(list(own))
+    return "".join(found.format())
+
+
+def _chain(found: traceback.TracebackException | None) -> Iterator[traceback.TracebackException]:
+    if found is not None:
+        yield found
+        yield from _chain(found.__cause__)
+        yield from _chain(found.__context__)
 
 
 def _origin(point: importlib.metadata.EntryPoint) -> Origin:
@@ -309,6 +333,14 @@ class Plugins:
         """Say whether some installed type serves a field."""
         return field in self.fields()
 
+    def repair(self, field: str) -> str:
+        """Say which broken package is named after a field (without one: all of them); empty when there is none."""
+        names = [str(broken.origin) for broken in self.broken if field.lower() in str(broken.origin).lower()]
+        if not names:
+            return ""
+        verb = "is" if len(names) == 1 else "are"
+        return f"{' and '.join(names)}, which may serve it, {verb} installed but broken: see volmgr plugins"
+
 
 def _nearest(driver: str, names: Iterable[str]) -> list[str]:
     """Give the names most like that of a driver, also those that differ in their vendor alone."""
@@ -365,7 +397,7 @@ def _isolate(plugins: Plugins, origin: Origin, step: Callable[[], object]) -> No
     try:
         step()
     except BaseException as error:  # noqa: BLE001 - a foreign package may raise anything
-        text = "".join(traceback.format_exception(error))
+        text = _from_its_own_frames(error)
         plugins.broken.append(Broken(origin, f"{type(error).__name__}: {error}", text))
 
 

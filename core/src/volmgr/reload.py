@@ -61,11 +61,11 @@ def report_plugins(misconfigured: Callable[[Plugins], str]) -> int:
     return 0
 
 
-def check(current: Plugins, deadline: float) -> None:
-    """Load the installed set in a child; raises PluginError when a package is broken that was not before.
+def check(current: Plugins, deadline: float) -> tuple[str, ...]:
+    """Load the installed set in a child, and give what is as broken as before.
 
-    Also when the configuration is wrong: the daemon would not start with it. `deadline` is what loading may take, in
-    seconds.
+    Raises PluginError when a package is broken that was not, or when the configuration is wrong: the daemon would not
+    start with it. `deadline` is what loading may take, in seconds.
     """
     import subprocess  # only a reload pays for its import
 
@@ -83,6 +83,7 @@ def check(current: Plugins, deadline: float) -> None:
     new = [f"{origin}: {problem}" for origin, problem in sorted(found.broken.items()) if origin not in known]
     if new:
         raise PluginError(f"the new set of packages is refused, the old one goes on: {'; '.join(new)}")
+    return tuple(f"{origin}: {problem}" for origin, problem in sorted(found.broken.items()))
 
 
 def execute(lock: int, socket: int) -> None:

@@ -67,6 +67,15 @@ def test_a_broken_package_is_refused_and_the_old_set_goes_on(node: Workbench) ->
     assert "the old one goes on" in refused.stderr
     node.put("late", MEMORY)
     node.tell("wait", "late")
+
+    node.kill()
+    node.start()
+    said = node.tell("plugins", "reload").splitlines()[0]
+
+    assert said.startswith("still broken: volmgr-rotten 1.0 (rotten = volmgr_rotten:Rotten): ImportError: worm-eaten; ")
+    node.put("rotten", {"rotten": {}})
+    wrong = node.run("check", str(node.manifests / "rotten.json")).stderr
+    assert "volmgr-rotten 1.0 (rotten = volmgr_rotten:Rotten), which may serve it, is installed but broken" in wrong
     node.venv.uninstall("volmgr-rotten")
     node.tell("plugins", "reload")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from tests.flow.core.probes import Disk, Plain, Script
 from tests.unit.core.packages import Site, site, type_source
+from volmgr import manifest
 from volmgr.errors import PluginError, UnservedError
 from volmgr.model.pod import Pod, PodSpec
 from volmgr.model.schema import SchemaError
@@ -111,8 +113,47 @@ def test_a_broken_package_is_named_with_its_traceback_and_the_others_work(
     plugins = packages.load()
     assert list(broken(plugins)) == ["acme-broken"]
     assert broken(plugins)["acme-broken"].startswith(problem)
-    assert "Traceback" in plugins.broken[0].traceback
+    lines = plugins.broken[0].traceback.splitlines()
+    assert problem.rpartition(": ")[2] in lines[-1]
+    assert not [line for line in lines if "stevedore" in line or "importlib" in line or "volmgr/plugins.py" in line]
     assert plugins.find("good").name == "example.com/good"
+
+
+def test_the_traceback_of_a_broken_package_begins_in_it_and_shows_all_that_follows(packages: Site) -> None:
+    source = "def load():\n    import json\n    return json.loads('{')\nX = load()"
+    module = packages.install("acme-broken", source, "X")
+    text = packages.load().broken[0].traceback
+    lines = [line for line in text.splitlines() if line.startswith("  File ")]
+    assert [module in line for line in lines[:2]] == [True, True]
+    assert "json/__init__.py" in lines[2]
+    assert text.splitlines()[-1].startswith("json.decoder.JSONDecodeError: ")
+
+
+def test_of_a_failed_check_in_a_package_the_check_itself_is_shown(packages: Site) -> None:
+    module = packages.install("acme-broken", "assert 1 == 2, 'a check of mine'", "X")
+    text = packages.load().broken[0].traceback
+    assert [module in line for line in text.splitlines() if line.startswith("  File ")] == [True]
+    assert "AssertionError: a check of mine" in text
+
+
+def test_a_field_that_a_broken_package_may_serve_is_not_told_to_be_installed(packages: Site) -> None:
+    packages.install("acme-ledger", "import no_such_module_at_all", "X")
+    plugins = packages.load()
+    (origin,) = [str(each.origin) for each in plugins.broken]
+    document = {"metadata": {"name": "web"}, "kind": "Pod", "apiVersion": "v1"}
+
+    def refusal(field: str) -> str:
+        text = json.dumps({**document, "spec": {"containers": [{"name": "c"}], "volumes": [{"name": "v", field: {}}]}})
+        parsed = manifest.parse(text.encode(), "", plugins)
+        return str(parsed.errors[0])
+
+    broken_too = f"{origin}, which may serve it, is installed but broken: see volmgr plugins"
+    assert broken_too in refusal("ledger")
+    assert broken_too in refusal("zzzz")
+    assert "did you mean emptyDir?" in refusal("emptyDirr")
+
+    pv = b'{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {"ledger": {}}}'
+    assert broken_too in str(manifest.parse(pv, "", plugins).errors[0])
 
 
 def test_two_hundred_packages_of_others_are_not_imported_and_cost_no_150_ms(packages: Site) -> None:

@@ -162,8 +162,7 @@ def _persistent_volume(document: _Document, how: _How) -> PersistentVolume:
         sources = sources[:1]  # an accepted one whose type was known once
     if len(sources) != 1:
         found = f"has the sources {' and '.join(sources)}" if sources else "names no volume type"
-        near = _meant(fields, PV_FIELDS)
-        raise SchemaError([Problem("spec", found, near or "write exactly one source, such as nfs or csi")])
+        raise SchemaError([Problem("spec", found, _source_remedy(fields, how.types, found=bool(sources)))])
     policy = wire.spec.reclaim_policy
     if policy not in RECLAIM_POLICIES and how.unknown is not Unknown.ALLOW:
         remedy = f"write one of {', '.join(RECLAIM_POLICIES)}"
@@ -184,6 +183,14 @@ def _persistent_volume(document: _Document, how: _How) -> PersistentVolume:
         node_affinity=spec.node_affinity,
         phase=_status(document, _VolumeStatus, how).phase,
     )
+
+
+def _source_remedy(fields: Mapping[str, object], types: SourceTypes, *, found: bool) -> str:
+    """Say what to write where there is not just one source: that of a broken package looks like none."""
+    strangers = () if found else sorted(fields.keys() - _PV_OWN)
+    repair = next((text for field in strangers if (text := types.repair(field))), "")
+    other = types.repair("") if strangers else ""
+    return repair or _meant(fields, PV_FIELDS) or other or "write exactly one source, such as nfs or csi"
 
 
 def _meant(fields: Mapping[str, object], known: frozenset[str]) -> str:

@@ -77,6 +77,10 @@ class SourceTypes(Protocol):
         """Say whether an installed type serves this field."""
         ...
 
+    def repair(self, field: str) -> str:
+        """Say which broken package is named after a field (without one: all of them); empty when there is none."""
+        ...
+
 
 class NoTypes:
     """Nothing is installed: every source that Kubernetes knows is accepted unseen."""
@@ -88,6 +92,10 @@ class NoTypes:
     def known(self, field: str) -> bool:
         del field
         return False
+
+    def repair(self, field: str) -> str:
+        del field
+        return ""
 
 
 def read_volumes(value: object, types: SourceTypes, unknown: Unknown, path: str) -> tuple[PodVolume, ...]:
@@ -150,7 +158,7 @@ def _only_source(
     if unknown is not Unknown.ALLOW:
         strangers = [field for field in fields if field not in sources]
         if strangers:
-            raise SchemaError([_stranger(field, known, path) for field in strangers])
+            raise SchemaError([_stranger(field, known, types, path) for field in strangers])
         if len(sources) > 1:
             found = " and ".join(sources)
             raise SchemaError([Problem(path, f"has the sources {found}", "keep one; a volume is of one type")])
@@ -161,9 +169,10 @@ def _only_source(
     return sources[0], read_source(sources[0], fields[sources[0]], types, unknown, join(path, sources[0]))
 
 
-def _stranger(field: str, known: Iterable[str], path: str) -> Problem:
+def _stranger(field: str, known: Iterable[str], types: SourceTypes, path: str) -> Problem:
     near = difflib.get_close_matches(field, [*known, "name"], n=1)
-    remedy = f"did you mean {near[0]}?" if near else "install the package that serves it, or remove it"
+    meant = f"did you mean {near[0]}?" if near else ""
+    remedy = types.repair(field) or meant or types.repair("") or "install the package that serves it, or remove it"
     return Problem(join(path, field), "unknown field", remedy)
 
 
