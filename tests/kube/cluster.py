@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -136,6 +137,23 @@ class Cluster:
             answer = etcd.request("POST", f"{root}/compaction", json={"revision": newest, "physical": True})
         assert answer.status == 200, answer.data
 
+    def back_up(self) -> None:
+        """Keep the state of now."""
+        self.stop_api_server()
+        self._etcd.stop()
+        shutil.copytree(self.state / "etcd", self.state / "backup")
+        self._etcd.start()
+        self.start_api_server()
+
+    def restore(self) -> None:
+        """Have the state that was kept, and its revision: nobody has bumped that."""
+        self.stop_api_server()
+        self._etcd.stop()
+        shutil.rmtree(self.state / "etcd")
+        shutil.copytree(self.state / "backup", self.state / "etcd")
+        self._etcd.start()
+        self.start_api_server()
+
     def _bring_up(self) -> None:
         self._authority = Authority(self.state / "pki")
         self.admin_kubeconfig = self.user(ADMIN, "system:masters")
@@ -146,7 +164,8 @@ class Cluster:
         )
         files.audit_policy.write_text(json.dumps(audit_policy(UNLOGGED)))
         api, etcd, peers, manager = (port.number for port in self._ports)
-        self._server("etcd", flags.etcd(files, etcd, peers)).start()
+        self._etcd = self._server("etcd", flags.etcd(files, etcd, peers))
+        self._etcd.start()
         self._api_server = self._server("kube-apiserver", {**flags.api_server(files, api, etcd), **self._flags})
         self.start_api_server()
         if self._has_controllers:

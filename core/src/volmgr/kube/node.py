@@ -127,6 +127,7 @@ class OwnNode:
         if self._node is not None and (anew := set(node.volumes_attached).difference(self._node.volumes_attached)):
             self._attached(sorted(volume.name for volume in anew))
         self._node = node
+        self._saw(node.metadata.uid)  # which server this is must be decided before its Node lets unmounts begin
         self._tell(node)
         self._saw(node.metadata.uid)
         self._mark(node)

@@ -14,7 +14,7 @@ from volmgr.kube.errors import ApiError
 from volmgr.kube.pace import Pace, half_to_whole
 from volmgr.kube.resources import Resource
 from volmgr.kube.thread import KubeThread
-from volmgr.kube.watch import Watch
+from volmgr.kube.watch import BOOKMARK_INTERVAL, Watch
 from volmgr.kube.wire import Event, EventKind, Page, Seen, read_page, seen_of
 from volmgr.model.kube import KubeSettings
 from volmgr.timers import Timer
@@ -86,6 +86,8 @@ class Reflector:
         self._watch: Watch | None = None
         self._opened = 0.0
         self._heard = False
+        self._heard_at = 0.0
+        """When the last event, bookmark or list came."""
         self._timer: Timer | None = None
         self._stopped = False
 
@@ -123,6 +125,7 @@ class Reflector:
             return
         seen, self._pages = tuple(self._pages), []
         self.version_before, self.version, self._listed = self.version, page.version, True
+        self._heard_at = self._thread.now()
         _tell(lambda: self._sink.listed(seen))
         self._follow()
 
@@ -163,6 +166,7 @@ class Reflector:
         """Take an event of the watch."""
         self.last_contact = time.time()
         self._heard, self._listed = True, False
+        self._heard_at = self._thread.now()
         seen = event.seen
         if event.kind is EventKind.DELETED:
             _tell(lambda: self._sink.gone(seen))
@@ -177,12 +181,21 @@ class Reflector:
         if not in_vain:
             self._reset_pace()
         if error is None:
-            self._later(self._pace.pause() if in_vain else 0.0, self._follow)
+            self._later(self._pace.pause() if in_vain else 0.0, self._list if self._is_deaf else self._follow)
         elif error.is_gone:
             self._later(self._pace.pause() if self._listed else 0.0, self._list)
         else:
             self._trouble(error)
-            self._later(self._pause_after(error), self._follow)
+            self._later(self._pause_after(error), self._list if self._is_deaf else self._follow)
+
+    @property
+    def _is_deaf(self) -> bool:
+        """Say whether a watch was agreed to, and brought not even a bookmark for long.
+
+        A server that was restored from a backup has not reached our version yet, and keeps silent until it has.
+        """
+        silence = BOOKMARK_INTERVAL + self._settings.watch_silence
+        return bool(self._opened) and self._thread.now() - self._heard_at >= silence
 
     def _pause_after(self, error: ApiError) -> float:
         pace = self._refused if error.is_refused else self._pace
