@@ -129,7 +129,6 @@ class OwnNode:
         self._node = node
         self._saw(node.metadata.uid)  # which server this is must be decided before its Node lets unmounts begin
         self._tell(node)
-        self._saw(node.metadata.uid)
         self._mark(node)
 
     def _tell(self, node: Node) -> None:
