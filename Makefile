@@ -36,7 +36,7 @@ private := $(if $(filter 0,$(shell id -u)),unshare --mount --propagation private
 
 .PHONY: help venv lint types test e2e-kube demo demo-container bench e2e-takeover lock protos clean
 help: ## what can be made
-	@sed -nE 's/^([a-z0-9-]+)[^:=]*:.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+	@sed -nE 's/^([a-z0-9-]+)[^:=]*:.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 
 venv: $(call stamp,3.11) ## the development environment, .venv
 define environment

@@ -13,9 +13,6 @@ from volmgr.host.filesystems import FileSystemSettings
 from volmgr.model.schema import SchemaError
 from volmgr.plugins import Plugins, read_settings
 
-_NO_FILE = Path("--config")
-"""Named where a file would be: what a package must be told is not said."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -49,11 +46,14 @@ class Options:
         return config.with_node_name(self.node_name) if self.node_name else config
 
     def settings(self, plugins: Plugins, config: Config) -> tuple[object, ...]:
-        """Give the settings that the file has for volume types and file systems; raises ManifestError."""
+        """Give the settings for file systems and, as far as a file has some, volume types; raises ManifestError."""
+        file_systems = FileSystemSettings(xfs_nouuid=config.xfs_nouuid)
+        if self.config is None:
+            return (file_systems,)
         try:
-            return (FileSystemSettings(xfs_nouuid=config.xfs_nouuid), *read_settings(plugins, config.plugins))
+            return (file_systems, *read_settings(plugins, config.plugins))
         except SchemaError as error:
-            raise refused(self.config or _NO_FILE, error.problems[0]) from None
+            raise refused(self.config, error.problems[0]) from None
 
     def misconfigured(self, plugins: Plugins) -> str:
         """Say why a daemon with these packages would not start with its configuration; nothing when it would."""
