@@ -5,7 +5,7 @@ from pathlib import Path
 
 import volmgr.testing
 from tests.docs.pages import ROOT, first_cells
-from volmgr.testing.contract import test_promises
+from volmgr.testing.contract.promises import promises
 
 PAGE = ROOT / "docs/plugins/contract.md"
 
@@ -15,11 +15,8 @@ def test_each_promise_is_explained_and_no_other() -> None:
     rows = [line.strip("| ").split(" | ") for table in tables for line in table.split("\n\n")[0].splitlines()]
 
     assert dict(rows) == {
-        name.removeprefix("test_").replace("_", " "): " ".join(
-            (function.__doc__ or "").removeprefix("Prevents: ").split()
-        )
-        for name, function in vars(test_promises).items()
-        if name.startswith("test_")
+        name.replace("_", " "): " ".join((function.__doc__ or "").removeprefix("Prevents: ").split())
+        for name, function in promises().items()
     }
     assert len(rows) == len(dict(rows))
 

@@ -71,5 +71,5 @@ def test_the_read_only_directory_keeps_the_contract(tmp_path: Path, host: str) -
 def test_a_read_only_directory_that_forgets_mounts_of_others_is_caught(tmp_path: Path) -> None:
     code, said = contract_of(tmp_path, read_only().replace("unmount_below", "unmount"))
     assert code == 1
-    assert "FAILED test_promises.py::test_mounts_of_others_below_are_taken_away_and_never_followed" in said
+    assert "FAILED test_others.py::test_mounts_of_others_below_are_taken_away_and_never_followed" in said
     assert "1 failed" in said

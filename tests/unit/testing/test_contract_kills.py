@@ -1,7 +1,6 @@
 """The contract suite itself: a type that keeps every promise passes, and each promise catches a type that breaks it."""
 
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +46,7 @@ from volmgr.plugin import (
     WaitForAttach,
 )
 from volmgr.testing import FakeHost, When, loopdisk
-from volmgr.testing.contract import test_promises
+from volmgr.testing.contract.promises import promises
 from volmgr.testing.contract.subject import Samples, Subject
 from volmgr.testing.loopdisk import LoopDisk, LoopDiskSource
 
@@ -544,9 +543,7 @@ BROKEN: dict[str, type[VolumePlugin[Any]]] = {
     "an_expansion_gives_a_size_and_changes_no_mount": GrowsUnmounted,
     "a_killed_expansion_is_completed_by_the_next": LeavesAStampWhereItGrew,
 }
-PROMISES: dict[str, Callable[..., None]] = {
-    name.removeprefix("test_"): function for name, function in vars(test_promises).items() if name.startswith("test_")
-}
+PROMISES = promises()
 
 
 def keeps(plugin: type[VolumePlugin[Any]], promise: str) -> None:

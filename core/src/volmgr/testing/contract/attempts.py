@@ -24,6 +24,8 @@ _MOST_CALLS = 1000
 MOST_LOOKS = 100
 """How often it is tried whether a device is gone: who looks at a loop device just then keeps it that long."""
 
+BOTH_SIDES = pytest.mark.parametrize("when", list(When))
+"""Once with the host killed before the call that is cut off, once after it."""
 
 Written = dict[Path, bytes]
 Action = Callable[[Stage, Host], object]

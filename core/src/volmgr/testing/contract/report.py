@@ -117,9 +117,9 @@ class ReportFile:
 
 def report_of(plugin: type[VolumePlugin[Any]], host: str, found: Iterable[Mapping[str, str]]) -> Report:
     """Make the report of what was found: mappings with `promise`, `prevents`, `sample` and `result`."""
-    from volmgr.testing.contract import test_promises
+    from volmgr.testing.contract.promises import promises as all_promises
 
-    known = [_sentence(name) for name in vars(test_promises) if name.startswith("test_")]
+    known = [_sentence(name) for name in all_promises()]
     promises: dict[str, Promise] = {}
     for one in sorted(found, key=lambda one: (known.index(one["promise"]), int(one["index"]))):
         promise = promises.setdefault(one["promise"], Promise(one["promise"], one["prevents"]))
