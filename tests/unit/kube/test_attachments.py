@@ -12,7 +12,7 @@ from tests.unit.kube.turned_thread import TurnedThread
 from volmgr.kube.following import Surroundings
 from volmgr.kube.intake import Intake
 from volmgr.kube.node import OwnNode
-from volmgr.kube.references import References
+from volmgr.kube.referred import ReferredObjects
 from volmgr.kube.resources import ATTACHMENTS, NODES
 from volmgr.kube.wire import Seen, seen_of
 from volmgr.messages import Message, NodeStatusRead
@@ -41,7 +41,7 @@ class Site:
         registry = Registry(host.files, host.paths, self.hear, binds_claims=False)
         intake = Intake(registry, Plugins())
         around = Surroundings(self.thread, self.api, SETTINGS, intake, registry, jitter=lambda: 1.0)
-        self.references = References(around, lambda _watches, _asked: None)
+        self.references = ReferredObjects(around, lambda _watches, _asked: None)
 
     def hear(self, change: Change) -> None:
         match change:

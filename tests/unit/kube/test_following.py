@@ -14,7 +14,7 @@ from volmgr.kube.api import Api, configured
 from volmgr.kube.errors import ApiError
 from volmgr.kube.following import Surroundings
 from volmgr.kube.intake import Intake
-from volmgr.kube.references import References
+from volmgr.kube.referred import ReferredObjects
 from volmgr.kube.resources import CLAIMS, CONFIG_MAPS
 from volmgr.kube.thread import KubeThread
 from volmgr.model.kube import KubeSettings
@@ -63,7 +63,7 @@ def told() -> Told:
     return Told()
 
 
-Make = Callable[..., References]
+Make = Callable[..., ReferredObjects]
 
 
 @pytest.fixture
@@ -74,14 +74,14 @@ def counted() -> list[tuple[int, int]]:
 @pytest.fixture
 def follow(thread: KubeThread, clocked: KubeThread, told: Told, counted: list[tuple[int, int]]) -> Iterator[Make]:
     """What follows objects on one of the two threads, which end after it."""
-    made: list[tuple[KubeThread, References]] = []
+    made: list[tuple[KubeThread, ReferredObjects]] = []
 
-    def make(on: KubeThread, api: Api, settings: KubeSettings = QUICK) -> References:
+    def make(on: KubeThread, api: Api, settings: KubeSettings = QUICK) -> ReferredObjects:
         assert on in {thread, clocked}
         host = FakeHost()
         registry = Registry(host.files, host.paths, told, binds_claims=False)
         around = Surroundings(on, api, settings, Intake(registry, Plugins()), registry, jitter=lambda: 1.0)
-        references = References(around, lambda watches, asked: counted.append((watches, asked)))
+        references = ReferredObjects(around, lambda watches, asked: counted.append((watches, asked)))
         made.append((on, references))
         return references
 
@@ -90,7 +90,9 @@ def follow(thread: KubeThread, clocked: KubeThread, told: Told, counted: list[tu
         done(on, references.stop)
 
 
-def refer(thread: KubeThread, references: References, *added: ObjectRef, removed: tuple[ObjectRef, ...] = ()) -> None:
+def refer(
+    thread: KubeThread, references: ReferredObjects, *added: ObjectRef, removed: tuple[ObjectRef, ...] = ()
+) -> None:
     done(thread, lambda: references.refer(added, removed))
 
 

@@ -19,7 +19,7 @@ from volmgr.kube.following import Surroundings
 from volmgr.kube.intake import SOURCE, Intake
 from volmgr.kube.node import OwnNode
 from volmgr.kube.pods import PodSource
-from volmgr.kube.references import FETCHED, References
+from volmgr.kube.referred import FETCHED, ReferredObjects
 from volmgr.kube.thread import KubeThread
 from volmgr.kube.tokens import KubeTokens
 from volmgr.messages import Appeared, Message, ReadingChanged
@@ -72,7 +72,7 @@ class KubeMode:
         self._pods = PodSource(
             thread, api, settings, node_name, intake, registry, custody, record_retry=self._config.record_retry
         )
-        self._references = References(Surroundings(thread, api, settings, intake, registry), self._count_reading)
+        self._referred = ReferredObjects(Surroundings(thread, api, settings, intake, registry), self._count_reading)
         attaches = self._config.controller_attaches
         self._node = OwnNode(
             thread,
@@ -101,7 +101,7 @@ class KubeMode:
 
     def referred(self, added: frozenset[ObjectRef], removed: frozenset[ObjectRef]) -> None:
         """Follow other objects; from any thread."""
-        self._thread.post(lambda: self._references.refer(added, removed))
+        self._thread.post(lambda: self._referred.refer(added, removed))
 
     def in_use(self, volumes: tuple[str, ...]) -> None:
         """Let the node's status say which volumes are in use; from any thread."""
@@ -141,7 +141,7 @@ class KubeMode:
     def _renew_attachments(self, volumes: Sequence[str]) -> None:
         """Ask for the VolumeAttachments of what has just been attached: a controller made them anew."""
         names = (attachment_of(volume, self._config.node_name) for volume in volumes)
-        self._references.renew(ObjectRef("VolumeAttachment", "", name) for name in names if name)
+        self._referred.renew(ObjectRef("VolumeAttachment", "", name) for name in names if name)
 
     def _saw_node(self, uid: str) -> None:
         self._csi.saw_node(uid)

@@ -12,7 +12,7 @@ from tests.unit.kube.turned_thread import TurnedThread
 from tests.unit.kube.watched_api import WatchedApi
 from volmgr.kube.following import Surroundings
 from volmgr.kube.intake import SOURCE, Intake, origin_of
-from volmgr.kube.references import COLLECTED, WATCHED, References
+from volmgr.kube.referred import COLLECTED, WATCHED, ReferredObjects
 from volmgr.kube.resources import BY_KIND
 from volmgr.manifest import NoTypes
 from volmgr.model.kube import KubeSettings
@@ -49,7 +49,7 @@ class ReferencesMachine(RuleBasedStateMachine):
         self.registry.start()
         self.counted = (0, 0)
         around = Surroundings(self.thread, self.api, SETTINGS, Intake(self.registry, NoTypes()), self.registry)
-        self.references = References(around, self.count)
+        self.references = ReferredObjects(around, self.count)
         self.referred: dict[ObjectRef, None] = {}
         """In the order in which they came."""
         self.contents: dict[ObjectRef, int] = {}

@@ -32,7 +32,7 @@ FETCHED = WATCHED | ASKED | COLLECTED
 """Kinds that are read from the server when a Pod refers to one; of the others there are none."""
 
 
-class References:
+class ReferredObjects:
     """Follows what is referred to; on the thread of kube mode."""
 
     def __init__(self, around: Surroundings, told: Callable[[int, int], None] = lambda _watches, _asked: None) -> None:
