@@ -76,10 +76,6 @@ class OwnNode:
         """Begin to watch it."""
         self.reflector.start()
 
-    def stop(self) -> None:
-        """Watch it no longer."""
-        self.reflector.stop()
-
     def report(self, in_use: tuple[str, ...]) -> None:
         """Let the status say which volumes are in use."""
         self._in_use = in_use

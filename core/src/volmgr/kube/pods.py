@@ -71,10 +71,6 @@ class PodSource:
         """Begin to read; the registry is told when the list was read whole."""
         self.reflector.start()
 
-    def stop(self) -> None:
-        """End the watch; what was accepted stays."""
-        self.reflector.stop()
-
     def listed(self, seen: Sequence[Seen]) -> None:
         """Take the whole set: what is not in it has left."""
         there = {origin_of(PODS, each.namespace, each.name): each for each in seen if self._is_ours(each)}
