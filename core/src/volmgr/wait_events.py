@@ -38,15 +38,13 @@ class WaitEvents:
     def look(self, uid: str) -> None:
         """Say what a Pod lacks, where that is news, and let the clock run while its volumes are not there."""
         entry = self._world.pods.get(uid)
-        if entry is None or leaves(self._world, entry):
+        if entry is None or leaves(self._world, entry) or is_mounted(self._world, uid):
             self._lacks.pop(uid, None)
             self._stop_clock(uid)
             return
         if self._world.sources_ready:  # before, an object may only be unread
             self._tell_lacks(uid)
-        if is_mounted(self._world, uid):
-            self._stop_clock(uid)
-        elif uid not in self._due and uid not in self._late:
+        if uid not in self._due and uid not in self._late:
             self._due[uid] = self._desk.outside.monotonic() + self._desk.config.wait_event_after
             self._set_timer()
 
