@@ -14,6 +14,8 @@ from volmgr.model.names import default_uid
 from volmgr.sources.changes import (
     Change,
     Complaints,
+    ObjectAbsent,
+    ObjectAwaited,
     ObjectChanged,
     ObjectLeft,
     PodAccepted,
@@ -86,6 +88,8 @@ def short(change: Change) -> str:
             return f"?{change.uid[:8]}"
         case Complaints():
             return f"!{change.origin}{len(change.errors)}"
+        case ObjectAwaited() | ObjectAbsent():
+            return f"?{change.ref}"
 
 
 def parsed(file: str, *documents: object) -> Parsed:
