@@ -88,7 +88,7 @@ def watched() -> Generator[Site]:
     made = Site(api)
     made.own.start()
     yield made
-    made.own.stop()
+    made.own.reflector.stop()
     made.thread.stop()
     api.cut()
 
