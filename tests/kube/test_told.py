@@ -59,7 +59,10 @@ def test_a_pod_says_why_its_volumes_are_not_there_and_that_they_are(
 
     def condition() -> dict[str, Any]:
         conditions = cluster.admin.get(path).get("status", {}).get("conditions", [])
-        found: dict[str, Any] = next((each for each in conditions if each["type"] == "volumes.volmgr.io/Mounted"), {})
+        nothing: dict[str, Any] = {}
+        found: dict[str, Any] = next(
+            (each for each in conditions if each["type"] == "volumes.volmgr.io/Mounted"), nothing
+        )
         return found
 
     eventually("the condition says why", lambda: "/no-such" in condition().get("message", ""))
@@ -73,6 +76,33 @@ def test_a_pod_says_why_its_volumes_are_not_there_and_that_they_are(
     kube_node.run_pod(namespace, "well", MEMORY, **NO_TOKEN)
     path = f"/api/v1/namespaces/{namespace}/pods/well"
     eventually("the condition says that they are there", lambda: condition().get("status") == "True")
+
+
+def test_a_pod_says_once_which_secret_there_is_not_and_in_time_that_its_volumes_are_not_there(
+    kube_node: NodeIdentity, namespace: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("wait_event_after: 1s\n")
+    secret = {"name": "v", "secret": {"secretName": "login"}}
+
+    def notes() -> dict[str, int]:
+        found = cluster.admin.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]
+        failures = [each for each in found if each["reason"] == "FailedMount" and each["regarding"]["name"] == "web"]
+        return {each["note"]: each.get("series", {}).get("count", 1) for each in failures}
+
+    with KubeNode(kube_node, tmp_path, "--config", str(config)) as node:
+        kube_node.run_pod(namespace, "web", secret, **NO_TOKEN)
+        eventually("the Pod says that it takes too long", lambda: len(notes()) == 2)
+        absent = f"Secret {namespace}/login: the API server has none"
+        assert notes()[f'MountVolume.SetUp failed for volume "v" : waits for {absent}'] == 1
+        (late,) = [note for note in notes() if note.startswith("Unable to attach or mount volumes: ")]
+        lists = "unmounted volumes=[v], unattached volumes=[], failed to process volumes=[]"
+        assert late.startswith(f"Unable to attach or mount volumes: {lists}: timed out waiting for the condition; ")
+        assert f"waits for {absent}" in late
+        assert "ok    API server: https://" in node.run("doctor").stdout
+        data = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}, "stringData": {"user": "u"}}
+        cluster.admin.post(f"/api/v1/namespaces/{namespace}/secrets", data)
+        node.tell("wait", f"{namespace}/web")
 
 
 def test_a_node_is_ready_for_volumes_when_its_csi_node_is_there(
