@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import logging
 import os
+import shutil
 import ssl
 import tempfile
 import threading
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where kubelet puts the token of a Pod."""
+_SCRATCH = "volmgr-kube-"
 _MEMORY = "/dev/shm"  # noqa: S108 - a directory of ours in it, whose name nobody can guess
 
 log = logging.getLogger("volmgr.kube")
@@ -124,15 +126,18 @@ class Access:
         return self._session
 
 
-def access_by(kubeconfig: Path | None, connections: int) -> Access:
-    """Make access by a file, or as a Pod of the cluster; raises OperationError that names file, field and remedy."""
+def access_by(kubeconfig: Path | None, connections: int, limit: float = 30.0) -> Access:
+    """Make access by a file, or as a Pod of the cluster; raises OperationError that names file, field and remedy.
+
+    A command that gives credentials is ended after so many seconds.
+    """
     if kubeconfig is None:
         return in_cluster(IN_CLUSTER, connections)
     chosen = read_kubeconfig(kubeconfig)
     access = Access(
         f"kubeconfig {kubeconfig}, context {chosen.context}",
         chosen.server.rstrip("/"),
-        lambda configuration, scratch: _load_file(kubeconfig, configuration, scratch),
+        lambda configuration, scratch: _load_file(kubeconfig, configuration, scratch, limit),
         proxy=chosen.proxy,
         connections=connections,
     )
@@ -165,14 +170,19 @@ def in_cluster(directory: Path, connections: int, environ: Mapping[str, str] = o
     return access
 
 
-def _load_file(path: Path, configuration: Configuration, scratch: str) -> tuple[Path, ...]:
-    from kubernetes.config import load_kube_config
+def _load_file(path: Path, configuration: Configuration, scratch: str, limit: float) -> tuple[Path, ...]:
+    from kubernetes.config.kube_config import KubeConfigLoader
 
     chosen = read_kubeconfig(path)
-    load_kube_config(str(path), client_configuration=configuration, persist_config=False, temp_file_path=scratch)
+    KubeConfigLoader(
+        config_dict=chosen.with_limit(limit),
+        config_base_path=os.path.abspath(path.parent),
+        temp_file_path=scratch,
+    ).load_and_set(configuration)
     if chosen.has_plugin and not configuration.api_key and not configuration.cert_file:
         raise OperationError(
-            f"the command of exec in {path} gave no credentials; the log has its words: run it by hand"
+            f"the command of exec in {path} gave no credentials within {limit:g} s; the log has its words: run it by"
+            " hand"
         )
     return chosen.files
 
@@ -190,9 +200,9 @@ def _opened(load: Load, origin: str, connections: int) -> Session:
     try:
         # The package writes the keys of a kubeconfig to files, for OpenSSL, and keeps them until the process ends: they
         # go where no disk is, and at once.
-        with tempfile.TemporaryDirectory(
-            prefix="volmgr-kube-", dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None
-        ) as scratch:
+        top = _MEMORY if os.access(_MEMORY, os.W_OK) else tempfile.gettempdir()
+        _sweep(Path(top))
+        with tempfile.TemporaryDirectory(prefix=f"{_SCRATCH}{os.getpid()}-", dir=top) as scratch:
             files = load(configuration, scratch)
             stamps = _stamps(files)
             tls = _tls_context(configuration, origin)
@@ -211,6 +221,14 @@ def _opened(load: Load, origin: str, connections: int) -> Session:
     if tls is not None:
         rest.pool_manager.connection_pool_kw["ssl_context"] = tls
     return Session(configuration, rest, tls, stamps)
+
+
+def _sweep(top: Path) -> None:
+    """Remove the keys of a daemon that was killed while it read them."""
+    for each in top.glob(f"{_SCRATCH}*"):
+        pid = each.name.removeprefix(_SCRATCH).partition("-")[0]
+        if pid.isdecimal() and not Path("/proc", pid).exists():
+            shutil.rmtree(each, ignore_errors=True)
 
 
 def _tls_context(configuration: Configuration, origin: str) -> ssl.SSLContext | None:

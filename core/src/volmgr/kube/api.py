@@ -177,4 +177,4 @@ def configured(kubeconfig: Path | None, settings: KubeSettings) -> ApiServer:
 
     Raises OperationError, which names the file, the field and the remedy.
     """
-    return ApiServer(access_by(kubeconfig, settings.requests), settings)
+    return ApiServer(access_by(kubeconfig, settings.requests, settings.request_timeout), settings)

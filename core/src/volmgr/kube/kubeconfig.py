@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -17,6 +17,9 @@ _DATA = ("certificate-authority-data", "client-certificate-data", "client-key-da
 _FILES_OF_USER = ("tokenFile", "client-certificate", "client-key")
 _FILE_OF_CLUSTER = "certificate-authority"
 
+KILL_AFTER = 5.0
+"""Seconds that a command for credentials has to end after SIGTERM."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
@@ -28,6 +31,13 @@ class Kubeconfig:
     files: tuple[Path, ...]
     has_plugin: bool
     """Credentials come from a command (`exec`)."""
+    content: Mapping[str, object] = field(repr=False)
+    """All of the file."""
+
+    def with_limit(self, seconds: float) -> dict[str, object]:
+        """Give the content, in which commands are ended after so many seconds: the package waits for ever."""
+        users = [_limited(each, seconds) for each in items(self.content.get("users"))]
+        return {**self.content, "users": users}
 
 
 def read_kubeconfig(path: Path) -> Kubeconfig:
@@ -42,6 +52,17 @@ def read_kubeconfig(path: Path) -> Kubeconfig:
     except UnicodeDecodeError:
         raise OperationError(f"cannot read kubeconfig {path}: it is no text; write YAML") from None
     return _Reader(path).read(text)
+
+
+def _limited(entry: object, seconds: float) -> object:
+    """Let timeout(1) run the command of one user, which ends its children, too."""
+    user = mapping(mapping(entry).get("user"))
+    plugin = mapping(user.get("exec"))
+    if not isinstance(command := plugin.get("command"), str):
+        return entry
+    arguments = cast("list[object]", plugin.get("args") or [])
+    run = {**plugin, "command": "timeout", "args": ["-k", f"{KILL_AFTER:g}", f"{seconds:g}", command, *arguments]}
+    return {**mapping(entry), "user": {**user, "exec": run}}
 
 
 class _Reader:
@@ -70,7 +91,7 @@ class _Reader:
         files = tuple(self._path.parent / each for each in named if isinstance(each, str) and each)
         proxy = cluster.get("proxy-url")
         return Kubeconfig(
-            context, server, proxy if isinstance(proxy, str) else "", (self._path, *files), "exec" in user
+            context, server, proxy if isinstance(proxy, str) else "", (self._path, *files), "exec" in user, top
         )
 
     def _document(self, text: str) -> object:
