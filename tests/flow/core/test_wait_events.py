@@ -148,6 +148,15 @@ def test_a_wish_that_changes_its_reason_is_said_anew(node: TestNode, plain_scrip
     ]
 
 
+def test_of_a_block_volume_it_is_the_mapping_that_fails(node: TestNode, disk_script: Script) -> None:
+    node.sources_ready()
+    disk_script.references = needs("first")
+    node.put_file("all", *storage("d1", block=True), pod("web", claim_of("d", "d1"), uid="u1", devices=["d"]))
+    (said,) = failures(node)
+    assert said.reason == "FailedMapVolume"
+    assert said.message == "mount: waits for ConfigMap default/first: add it to the manifests"
+
+
 def test_a_driver_that_comes_and_goes_is_said_once_and_waited_for_without_trying(
     node: TestNode, plain_script: Script
 ) -> None:

@@ -49,7 +49,11 @@ ABOVE = {"name": "a", "items": [{"key": "k", "path": "../p"}]}
         ("gitRepo", {"repository": "https://example.com/x", "directory": "../x"}, "leads out of the volume"),
         ("gitRepo", {"repository": "https://example.com/x", "revision": "-b"}, "begins with a dash"),
         ("projected", TWO, "sources[0]: names 2 of secret, configMap"),
-        ("projected", {"sources": [{"podCertificate": {"signerName": "x"}}]}, "podCertificate needs an API server"),
+        (
+            "projected",
+            {"sources": [{"podCertificate": {"signerName": "x.io/y", "keyType": "RSA1", "credentialBundlePath": "b"}}]},
+            "podCertificate.keyType is 'RSA1'",
+        ),
     ],
 )
 def test_a_value_that_no_mount_could_take_is_named_with_its_field(
