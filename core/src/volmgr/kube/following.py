@@ -1,4 +1,4 @@
-"""Following one object of an API server, or all of a kind: by a watch, or by asking again and again."""
+"""Following one object of an API server: by a watch, or by asking again and again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from volmgr.kube.attempt import Attempt
-from volmgr.kube.intake import Intake, origin_of
+from volmgr.kube.intake import Intake
 from volmgr.kube.pace import longer
 from volmgr.kube.reflector import REFUSED_PAUSE, Reflector
 from volmgr.kube.resources import ATTACHMENTS, BY_KIND, CLAIMS
@@ -202,82 +202,6 @@ class Asked:
 
     def _again(self, seconds: float, least: float = 0.0) -> None:
         self._timer = self._around.thread.later(max(least, seconds * self._around.jitter()), self._ask)
-
-
-class Collection:
-    """All objects of a cluster-wide kind, by one watch, for who refers to one of them or selects among them."""
-
-    def __init__(self, around: Surroundings, resource: Resource) -> None:
-        self._around = around
-        self._resource = resource
-        self._names: set[str] = set()
-        self._read = False
-        self._problem: ApiError | None = None
-        self._wanted: set[ObjectRef] = set()
-        self._reflector = Reflector(around.thread, around.api, resource, self, around.settings)
-
-    @property
-    def is_wanted(self) -> bool:
-        """Say whether somebody refers to one of them."""
-        return bool(self._wanted)
-
-    def start(self) -> None:
-        """Begin to follow them."""
-        self._reflector.start()
-
-    def stop(self) -> None:
-        """Follow them no longer."""
-        self._reflector.stop()
-        for origin in self._around.intake.standing(self._resource):
-            self._around.intake.withdraw_origin(origin)
-
-    def want(self, ref: ObjectRef) -> None:
-        """Say of one more reference what is known: an object, or all of them (an empty name)."""
-        self._wanted.add(ref)
-        self._say(ref)
-
-    def want_no_more(self, ref: ObjectRef) -> None:
-        """Forget a reference."""
-        self._wanted.discard(ref)
-
-    def listed(self, seen: Sequence[Seen]) -> None:
-        """Take the whole set, also in place of what stood by a record."""
-        names = {each.name for each in seen}
-        there = {origin_of(self._resource, "", name) for name in names}
-        for origin in self._around.intake.standing(self._resource) - there:
-            self._around.intake.withdraw_origin(origin)
-        for each in seen:
-            self._around.intake.offer(self._resource, each)
-        self._names = names
-        self._read = True
-        self._say_all()
-
-    def changed(self, seen: Seen) -> None:
-        """Take one as it is now."""
-        self._names.add(seen.name)
-        self._around.intake.offer(self._resource, seen)
-
-    def gone(self, seen: Seen) -> None:
-        """Take note that one was deleted."""
-        self._names.discard(seen.name)
-        self._around.intake.withdraw(self._resource, "", seen.name)
-        self._say_all()
-
-    def troubled(self, error: ApiError | None) -> None:
-        """Say why they are not known."""
-        self._problem = error
-        if not self._read:
-            self._say_all()
-
-    def _say_all(self) -> None:
-        for ref in sorted(self._wanted):
-            self._say(ref)
-
-    def _say(self, ref: ObjectRef) -> None:
-        if self._read and ref.name not in self._names:
-            self._around.registry.absent_object(ref)
-        elif not self._read and self._problem is not None:
-            self._around.registry.await_object(ref, str(self._problem))
 
 
 Following = Watched | Asked

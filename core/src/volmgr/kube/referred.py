@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from volmgr.kube.following import Asked, Collection, Following, Surroundings, Watched
+from volmgr.kube.collection import Collection
+from volmgr.kube.following import Asked, Following, Surroundings, Watched
 from volmgr.kube.resources import (
     ATTACHMENTS,
     BY_KIND,
