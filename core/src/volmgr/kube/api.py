@@ -21,6 +21,8 @@ from volmgr.model.kube import KubeSettings
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
 
+    from volmgr.kube.access import Session
+
 PAGE_ROOM = 8
 """An answer may have so many times the bytes of one object: a page has hundreds, and few of them are large."""
 _CHUNK = 1 << 16
@@ -120,24 +122,11 @@ class ApiServer:
         from urllib3.exceptions import HTTPError
 
         attempt = Attempt(verb, path, self.address, self._access.origin)
-        seconds = self._settings.request_timeout
-        until = time.monotonic() + seconds
+        url = f"{self.address}{path}?{urlencode(query)}" if query else f"{self.address}{path}"
+        until = time.monotonic() + self._settings.request_timeout
         try:
             session = self._access.session()
-            headers = {"Accept": "application/json", "User-Agent": f"volmgr/{__version__}", **self._access.headers()}
-            if body is not None:
-                headers["Content-Type"] = media_type
-            answer = session.rest.request(
-                method,
-                f"{self.address}{path}?{urlencode(query)}" if query else f"{self.address}{path}",
-                headers=headers,
-                body=body,
-                _request_timeout=(min(CONNECT_TIMEOUT, seconds), seconds),
-            ).response
-            try:
-                content = _read(answer, self._settings.object_limit * PAGE_ROOM, until)
-            finally:
-                answer.release_conn()
+            answer, content = self._exchange(session, method, url, body, media_type, until)
         except (ApiException, HTTPError, OSError) as error:
             raise attempt.unanswered(error, self._access.missed()) from error
         except _TooLongError as error:
@@ -151,6 +140,22 @@ class ApiServer:
             said = {name.lower(): value for name, value in answer.headers.items()}
             raise attempt.refused(read_refusal(answer.status, said, content))
         return content
+
+    def _exchange(
+        self, session: Session, method: str, url: str, body: object, media_type: str, until: float
+    ) -> tuple[BaseHTTPResponse, bytes]:
+        """Send a request, and give its answer and all of its content; `until` is in seconds of the monotonic clock."""
+        headers = {"Accept": "application/json", "User-Agent": f"volmgr/{__version__}", **self._access.headers()}
+        if body is not None:
+            headers["Content-Type"] = media_type
+        seconds = self._settings.request_timeout
+        answer = session.rest.request(
+            method, url, headers=headers, body=body, _request_timeout=(min(CONNECT_TIMEOUT, seconds), seconds)
+        ).response
+        try:
+            return answer, _read(answer, self._settings.object_limit * PAGE_ROOM, until)
+        finally:
+            answer.release_conn()
 
 
 class _TooLongError(Exception):
