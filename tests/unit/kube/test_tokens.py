@@ -308,7 +308,7 @@ def test_a_token_that_cannot_be_kept_is_given_all_the_same(site: Site, caplog: p
     [
         (ApiError("no answer"), TransientError, "waits for the API server: no answer"),
         (
-            ApiError('serviceaccounts "seller" not found', status=404),
+            ApiError('serviceaccounts "seller" not found', status=404, reason="NotFound"),
             TransientError,
             "needs ServiceAccount shop/seller",
         ),

@@ -22,8 +22,8 @@ class ApiError(OperationError):
 
     @property
     def is_missing(self) -> bool:
-        """There is no such object."""
-        return self.status == 404  # noqa: PLR2004 - HTTP's
+        """There is no such object: the server's own word; what lies before it also answers 404, and knows nothing."""
+        return self.status == 404 and self.reason == "NotFound"  # noqa: PLR2004 - HTTP's
 
     @property
     def is_refused(self) -> bool:

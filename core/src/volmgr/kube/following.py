@@ -52,6 +52,10 @@ class _Told:
         self._known = False
         """What the server showed stands, also that there is none; an outage changes nothing."""
 
+    def is_it(self, seen: Seen) -> bool:
+        """Say whether this is the object: what lies before a server may lose the field selector, or mix up answers."""
+        return (seen.namespace, seen.name) == (self._ref.namespace, self._ref.name)
+
     def there(self, seen: Seen) -> None:
         self._around.intake.offer(self._resource, seen)
         self._known = True
@@ -98,19 +102,21 @@ class Watched:
 
     def listed(self, seen: Sequence[Seen]) -> None:
         """Take it as it is, or that there is none."""
-        for each in seen:
+        found = [each for each in seen if self._told.is_it(each)]
+        for each in found:
             self._told.there(each)
-        if not seen:
+        if not found:
             self._told.absent()
 
     def changed(self, seen: Seen) -> None:
         """Take it as it is now."""
-        self._told.there(seen)
+        if self._told.is_it(seen):
+            self._told.there(seen)
 
     def gone(self, seen: Seen) -> None:
         """Take note that it was deleted."""
-        del seen
-        self._told.absent()
+        if self._told.is_it(seen):
+            self._told.absent()
 
     def troubled(self, error: ApiError | None) -> None:
         """Say why it is not known."""
@@ -168,7 +174,10 @@ class Asked:
         """Give the object, and whether it is settled."""
         raw = self._around.api.get(self._path, query)
         try:
-            return seen_of(raw), is_settled(self._resource, raw)
+            seen = seen_of(raw)
+            if not self._told.is_it(seen):
+                raise ValueError(f"it is {seen.namespace}/{seen.name}")
+            return seen, is_settled(self._resource, raw)
         except ValueError as error:
             attempt = Attempt("get", self._path, self._around.api.address, "")
             raise attempt.failed(f"the server sent what is no {self._resource.kind}: {error}") from error
