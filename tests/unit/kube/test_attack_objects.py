@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 
 import pytest
 
@@ -65,7 +65,7 @@ class Bench:
         self.following.start()
         self.thread.settle()
 
-    def take(self) -> list[Change]:
+    def take(self) -> Sequence[Change]:
         told = [
             each for each in self.told if isinstance(each, (ObjectAbsent, ObjectAwaited, ObjectChanged, ObjectLeft))
         ]
