@@ -13,17 +13,7 @@ from volmgr.model.objects import Node
 from volmgr.operations import Operation
 from volmgr.plugin import Searched, VolumePlugin
 from volmgr.report.world import Hold, ServerReading, Survivor
-from volmgr.sources.changes import (
-    Complaints,
-    ObjectAbsent,
-    ObjectAwaited,
-    ObjectChanged,
-    ObjectLeft,
-    PodAccepted,
-    PodLeft,
-    RecordDamaged,
-    SourceState,
-)
+from volmgr.sources.changes import Change
 from volmgr.tidy import Tidied
 from volmgr.volume_type import Origin
 
@@ -143,15 +133,7 @@ class DriversSearched(msgspec.Struct, frozen=True):
 
 
 Message = (
-    PodAccepted
-    | PodLeft
-    | RecordDamaged
-    | ObjectChanged
-    | ObjectLeft
-    | ObjectAwaited
-    | ObjectAbsent
-    | SourceState
-    | Complaints
+    Change
     | Result
     | Ask
     | Reconstructed

@@ -7,7 +7,7 @@ is in use, and only then detaches. Everybody hears late, and of the node's statu
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import permutations
 
 import pytest
@@ -170,6 +170,23 @@ class Site:
             right = right and self.is_right
         return right  # a controller that has not heard of a Pod takes its disk out of the status again and again
 
+    def play(self, choices: Sequence[int], *, begun: bool) -> None:
+        """Make these moves, then let all be heard and done; it is right all the way, and the disk is used at the end."""
+        if begun:
+            self.begin()
+        for choice in choices:
+            moves = self.moves()
+            moves[choice % len(moves)]()
+            assert self.is_right
+        while self.node_hears or self.controller_hears:
+            for move in (self.tell_node, self.tell_controller):
+                if move in self.moves():
+                    move()
+            assert self.calm_down()
+        assert self.calm_down()
+        assert self.node.is_mounted("b")
+        assert self.in_use == (DISK,)
+
 
 @settings(max_examples=150, deadline=None)
 @given(st.booleans(), st.lists(st.integers(0, 9), max_size=80))
@@ -178,20 +195,7 @@ def test_a_mounted_disk_is_attached_in_whatever_order_everybody_hears_and_acts(
     choices: list[int],
 ) -> None:
     site = Site()
-    if begun:
-        site.begin()
-    for choice in choices:
-        moves = site.moves()
-        moves[choice % len(moves)]()
-        assert site.is_right
-    while site.node_hears or site.controller_hears:
-        for move in (site.tell_node, site.tell_controller):
-            if move in site.moves():
-                move()
-        assert site.calm_down()
-    assert site.calm_down()
-    assert site.node.is_mounted("b")
-    assert site.in_use == (DISK,)
+    site.play(choices, begun=begun)
     assert site.node.warnings() == ()
 
 

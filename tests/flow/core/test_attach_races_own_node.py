@@ -146,20 +146,7 @@ def test_a_mounted_disk_is_attached_whatever_becomes_of_what_is_patched_and_watc
     choices: list[int],
 ) -> None:
     site = OwnNodeSite()
-    if begun:
-        site.begin()
-    for choice in choices:
-        moves = site.moves()
-        moves[choice % len(moves)]()
-        assert site.is_right
-    while site.node_hears or site.controller_hears:
-        for move in (site.tell_node, site.tell_controller):
-            if move in site.moves():
-                move()
-        assert site.calm_down()
-    assert site.calm_down()
-    assert site.node.is_mounted("b")
-    assert site.in_use == (DISK,)
+    site.play(choices, begun=begun)
     site.thread.stop()
 
 

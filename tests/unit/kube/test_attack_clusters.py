@@ -7,7 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from tests.unit.kube.pod_bench import PodBench
-from volmgr.kube.custody import Footing, doubt
+from volmgr.kube.custody import Speaker, doubt
 from volmgr.kube.resources import PODS
 from volmgr.sources.changes import Complaints, PodAccepted, PodLeft
 
@@ -151,4 +151,4 @@ def test_a_deletion_that_is_late_concerns_no_namesake(bench: PodBench) -> None:
 
 @pytest.mark.parametrize(("before", "now"), [("", "5"), ("5", ""), ("a", "b"), ("9", "9"), ("9", "10")])
 def test_versions_that_do_not_say_who_is_older_raise_no_doubt(before: str, now: str) -> None:
-    assert doubt(Footing("n", "p", before), Footing("n", "p", now)) == ""
+    assert doubt(Speaker("n", "p", before), Speaker("n", "p", now)) == ""

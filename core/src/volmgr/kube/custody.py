@@ -29,7 +29,7 @@ _KIND = "cluster"
 
 
 @dataclass(frozen=True, slots=True)
-class Footing:
+class Speaker:
     """Which server spoke: the UID of the own Node, address and authorities, and how new what it said is."""
 
     node_uid: str
@@ -38,15 +38,15 @@ class Footing:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class CustodyRecord:
     """What is on disk: who spoke last, the UIDs that are kept, and why."""
 
-    footing: Footing
+    speaker: Speaker
     kept: frozenset[str] = frozenset()
     doubt: str = ""
 
 
-def doubt(before: Footing, now: Footing) -> str:
+def doubt(before: Speaker, now: Speaker) -> str:
     """Say why a server may not be the one that spoke before; empty when it is."""
     if is_older(now.version, before.version):
         return (
@@ -78,13 +78,13 @@ class Custody:
         self._place = place
         self._clock = clock
         self._node_uid = ""
-        self._ledger = self._read()
+        self._record = self._read()
         self._written = self._clock()
 
     @property
     def doubt(self) -> str:
         """Why Pods are kept."""
-        return self._ledger.doubt if self._ledger is not None else ""
+        return self._record.doubt if self._record is not None else ""
 
     def saw_node(self, uid: str) -> bool:
         """Learn the UID of the own Node; True when it was not known."""
@@ -98,45 +98,45 @@ class Custody:
         """
         if not self._node_uid:
             return frozenset(missing)
-        now, before = Footing(self._node_uid, self._place(), version), self._ledger
-        why = doubt(before.footing, now) if before is not None and missing else ""
+        now, before = Speaker(self._node_uid, self._place(), version), self._record
+        why = doubt(before.speaker, now) if before is not None and missing else ""
         known = before.kept if before is not None else frozenset[str]()
         kept = {origin: uid for origin, uid in missing.items() if why or uid in known}
-        self._write(Ledger(now, frozenset(kept.values()), (why or self.doubt) if kept else ""))
+        self._write(CustodyRecord(now, frozenset(kept.values()), (why or self.doubt) if kept else ""))
         return frozenset(kept)
 
     def heard(self, version: str) -> None:
         """Take note how new is what the server says; written down once in a while."""
-        ledger = self._ledger
-        if ledger is None or not is_older(ledger.footing.version, version):
+        record = self._record
+        if record is None or not is_older(record.speaker.version, version):
             return
-        newer = replace(ledger, footing=replace(ledger.footing, version=version))
+        newer = replace(record, speaker=replace(record.speaker, version=version))
         if self._clock() >= self._written + INTERVAL:
             self._write(newer)
         else:
-            self._ledger = newer
+            self._record = newer
 
     def accept(self) -> None:
         """Believe the server: nothing is kept any more. Raises OperationError."""
-        if self._ledger is not None and self._ledger.kept:
-            accepted = Ledger(self._ledger.footing)
+        if self._record is not None and self._record.kept:
+            accepted = CustodyRecord(self._record.speaker)
             self._save(accepted)
-            self._ledger = accepted
+            self._record = accepted
 
-    def _read(self) -> Ledger | None:
+    def _read(self) -> CustodyRecord | None:
         with suppress(OperationError, msgspec.ValidationError):
             body = records.read(self._files, self._path, _KIND)
-            return msgspec.convert(body, Ledger, strict=True) if body is not None else None
+            return msgspec.convert(body, CustodyRecord, strict=True) if body is not None else None
         return None
 
-    def _write(self, ledger: Ledger) -> None:
-        if ledger == self._ledger:
+    def _write(self, record: CustodyRecord) -> None:
+        if record == self._record:
             return
-        self._ledger, self._written = ledger, self._clock()
+        self._record, self._written = record, self._clock()
         try:
-            self._save(ledger)
+            self._save(record)
         except OperationError as error:  # the older one that is there doubts no less
             log.warning("which API server spoke last cannot be recorded: %s", error)
 
-    def _save(self, ledger: Ledger) -> None:
-        records.write(self._files, self._path, _KIND, msgspec.to_builtins(ledger), durable=True)
+    def _save(self, record: CustodyRecord) -> None:
+        records.write(self._files, self._path, _KIND, msgspec.to_builtins(record), durable=True)
