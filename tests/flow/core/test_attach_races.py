@@ -171,7 +171,7 @@ class Site:
         return right  # a controller that has not heard of a Pod takes its disk out of the status again and again
 
     def play(self, choices: Sequence[int], *, begun: bool) -> None:
-        """Make these moves, then let all be heard and done; it is right all the way, and the disk is used at the end."""
+        """Make these moves, then let all be heard and done; it is right throughout, and the disk is used in the end."""
         if begun:
             self.begin()
         for choice in choices:
