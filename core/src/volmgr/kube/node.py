@@ -70,6 +70,7 @@ class OwnNode:
         self._patching = False
         self._pause = 0.0
         self._marking = False
+        self._complaints: dict[str, str] = {}
         self.reflector = Reflector(thread, api, NODES, self, settings, field_selector=f"metadata.name={name}")
 
     def start(self) -> None:
@@ -166,6 +167,7 @@ class OwnNode:
         if self._node is None:
             return  # it was deleted meanwhile
         self._doubted = ""
+        self._complaints.pop("volumesInUse", None)
         self._shown, sent = self._sent
         self._take(raw)
         agreed = self._node.volumes_in_use == sent
@@ -181,7 +183,7 @@ class OwnNode:
             return
         self._doubted = self._doubted if error.is_denied else version
         self._pause = self._longer(self._settings.await_initial)
-        log.warning("volumesInUse of node %s: %s; tried again in %g s", self._name, error, self._pause)
+        self._complain("volumesInUse", error)
         self._patch_soon(max(self._pause, error.retry_after))
 
     def _read(self) -> None:
@@ -214,8 +216,14 @@ class OwnNode:
             self._take(raw)
 
     def _not_marked(self, error: ApiError) -> None:
-        log.warning("the annotation %s of node %s: %s", MANAGED, self._name, error)
+        self._complain(f"the annotation {MANAGED}", error)
         self._thread.later(self._settings.backoff_max, self._mark_again)
+
+    def _complain(self, what: str, error: ApiError) -> None:
+        """Say why something of the Node cannot be written: once, however often it is tried again."""
+        if self._complaints.get(what) != str(error):
+            self._complaints[what] = str(error)
+            log.warning("%s of node %s: %s; it is tried again", what, self._name, error)
 
     def _mark_again(self) -> None:
         self._marking = False

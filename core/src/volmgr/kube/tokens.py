@@ -178,7 +178,8 @@ class KubeTokens:
             pause = self._pauses[wish] = longer(before, self._settings.await_initial, self._settings.backoff_max)
             again = replace(known, again_at=min(now + pause, known.expires_at))
             self._tokens[wish] = again
-        log.warning("%s is due and stays until %s: %s", wish.words, rfc3339(known.expires_at), error)
+        if not before:  # an outage is long, and tokens are many
+            log.warning("%s is due and stays until %s: %s", wish.words, rfc3339(known.expires_at), error)
         return again
 
     def _keep(self, wish: TokenWish, token: Token) -> None:
