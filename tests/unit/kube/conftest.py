@@ -30,7 +30,7 @@ def kubeconfigs(tmp_path: Path, certificates: Certificates) -> Kubeconfigs:
 
 @pytest.fixture
 def thread() -> Generator[KubeThread]:
-    running = KubeThread(requests=4)
+    running = KubeThread(requests=6)
     running.start()
     yield running
     running.stop()

@@ -36,7 +36,15 @@ class TurnedThread(KubeThread):
     def later(self, seconds: float, action: Callable[[], None]) -> Timer:
         return self._timers.at(self.clock() + seconds, action)
 
-    def ask(self, request: Callable[[], T], then: Callable[[T], None], failed: Callable[[ApiError], None]) -> None:
+    def ask(
+        self,
+        request: Callable[[], T],
+        then: Callable[[T], None],
+        failed: Callable[[ApiError], None],
+        lane: str = "",
+    ) -> None:
+        del lane
+
         def answer() -> Answer:
             try:
                 result = request()

@@ -168,6 +168,7 @@ class Asked:
             lambda: self._get(query),
             lambda answer: self._take(answer, number),
             lambda error: self._refused(error, number),
+            self._resource.plural,
         )
 
     def _get(self, query: Mapping[str, str]) -> tuple[Seen, bool]:

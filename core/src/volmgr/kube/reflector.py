@@ -112,7 +112,10 @@ class Reflector:
         if further:
             query["continue"] = further
         self._thread.ask(
-            lambda: _page(self._api, self._resource, self._path, query), self._take_page, self._list_failed
+            lambda: _page(self._api, self._resource, self._path, query),
+            self._take_page,
+            self._list_failed,
+            self._resource.plural,
         )
 
     def _take_page(self, page: Page) -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+RESERVED = 2
+"""Request threads that no single lane takes: where Secrets hang (their KMS is away), all else must be heard of."""
+
 log = logging.getLogger("volmgr.kube")
 
 
@@ -35,6 +38,9 @@ class KubeThread:
         self._lock = threading.Lock()
         self._inbox: deque[Callable[[], None]] = deque()
         self._ended = False
+        self._lane_limit = max(1, requests - RESERVED)
+        self._running: dict[str, int] = {}
+        self._waiting: dict[str, deque[Callable[[], Callable[[], None]]]] = {}
         self._requests: Workers[Callable[[], None]] = Workers(self.post, requests)
         self._thread = threading.Thread(target=self._run, name="volmgr-kube", daemon=True)
         self.steps = 0
@@ -86,9 +92,43 @@ class KubeThread:
         """Run an action after so many seconds; on the thread only."""
         return self._timers.at(self._clock() + seconds, lambda: _guarded(action))
 
-    def ask(self, request: Callable[[], T], then: Callable[[T], None], failed: Callable[[ApiError], None]) -> None:
-        """Run what may block on a thread of the pool, and hand its result, or its error, back to this one."""
-        self._requests.submit(lambda: _asked(request, then, failed))
+    def ask(
+        self,
+        request: Callable[[], T],
+        then: Callable[[T], None],
+        failed: Callable[[ApiError], None],
+        lane: str = "",
+    ) -> None:
+        """Run what may block on a thread of the pool, and hand its result, or its error, back to this one.
+
+        The requests of one lane leave a thread or two to the others.
+        """
+
+        def chore() -> Callable[[], None]:
+            result = _asked(request, then, failed)
+            self._leave(lane)
+            return result
+
+        with self._lock:
+            if lane and self._running.get(lane, 0) >= self._lane_limit:
+                self._waiting.setdefault(lane, deque()).append(chore)
+                return
+            self._running[lane] = self._running.get(lane, 0) + 1
+        self._requests.submit(chore)
+
+    def _leave(self, lane: str) -> None:
+        """Let the next request of a lane begin, now that one has ended; on a request thread."""
+        with self._lock:
+            waiting = self._waiting.get(lane)
+            following = waiting.popleft() if waiting else None
+            if not waiting:
+                self._waiting.pop(lane, None)
+            if following is None:
+                self._running[lane] -= 1
+                if not self._running[lane]:
+                    del self._running[lane]
+        if following is not None:
+            self._requests.submit(following)
 
     def watch(self, file: FileDescriptorLike, ready: Callable[[], None]) -> None:
         """Call `ready` whenever a file is readable; once more, perhaps, after it was forgotten. On the thread only."""

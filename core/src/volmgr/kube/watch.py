@@ -126,7 +126,7 @@ class Watch:
 
     def start(self) -> None:
         """Begin to connect."""
-        self._thread.ask(self._connect, self._connected, self._end)
+        self._thread.ask(self._connect, self._connected, self._end, self._path.rpartition("/")[2])
 
     def stop(self) -> None:
         """Hear nothing any more."""
