@@ -57,6 +57,12 @@ def test_status_without_pods_says_so(client: Client, engine: FakeEngine) -> None
     assert volmgr(client, "status").output == "not ready: reconstruction is not done\nno Pods\n"
 
 
+def test_status_says_that_the_node_is_drained(client: Client, engine: FakeEngine) -> None:
+    engine.world.draining = True
+    drained = "the node is drained: nothing is mounted until volmgrd is started again"
+    assert volmgr(client, "status").output == f"{drained}\nno Pods\n"
+
+
 def test_status_and_claims_name_the_files_that_were_refused(client: Client, engine: FakeEngine) -> None:
     engine.world.complaints["/m/web.yaml"] = (ManifestError("is empty", file="/m/web.yaml", document=2),)
     refused = "refused: /m/web.yaml: document 2: is empty\n"
@@ -73,6 +79,7 @@ def test_json_may_be_asked_for_before_and_after_the_command(client: Client, word
         "complaints": [],
         "contact": [],
         "reading": None,
+        "drained": False,
     }
 
 

@@ -44,6 +44,18 @@ def test_a_node_is_not_told_to_be_granted_what_no_role_grants_it() -> None:
     assert "what Pods of its own use" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("verb", "path"), [("list", PODS.path()), ("list", NODES.path()), ("get", CSI_NODES.path(name="n2"))]
+)
+def test_a_node_with_the_credentials_of_another_is_told_whose_they_are(verb: str, path: str) -> None:
+    said = 'User "system:node:n1" cannot list resource "pods": node: can only list/watch pods with spec.nodeName'
+    error = Attempt(verb, path, "https://api.test", "kubeconfig k").refused(Refusal(403, said))
+
+    assert str(error).endswith(
+        "kubeconfig k has the credentials of node n1: say --node-name n1, or name another kubeconfig"
+    )
+
+
 def test_a_code_that_http_does_not_know_is_said_all_the_same() -> None:
     assert "at https://api.test: 599" in str(Attempt("get", "/x", "https://api.test", "k").refused(Refusal(599, "")))
 

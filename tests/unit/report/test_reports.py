@@ -79,6 +79,7 @@ def test_the_json_of_a_status_has_the_fields_of_the_report() -> None:
         "complaints": ["/m/x.yaml: is empty"],
         "contact": [],
         "reading": None,
+        "drained": False,
     }
 
 
@@ -112,6 +113,16 @@ def test_a_plan_is_in_order_with_reasons_and_what_delays_it() -> None:
     ]
     assert [bool(item.delayed) for item in report.operations] == [False, True, True, False]
     assert "failed 8 times, next try at 2027-01-15T08:0" in report.operations[1].delayed
+
+
+def test_a_plan_for_a_root_that_is_not_adopted_names_what_stays_after_that_for_want_of_a_type() -> None:
+    world, gone = empty_world(), make_pod("gone", "a", "b")
+    world.readiness = replace(world.readiness, read_only=True)
+    mounted(world, gone, "a")
+    mounted(world, gone, "b", plugin="kubernetes.io/nfs")
+    served, unserved = plan_report(world).operations
+    assert served.delayed == "the root directory is not adopted: run volmgr adopt"
+    assert "serves kubernetes.io/nfs" in unserved.delayed
 
 
 def test_a_plan_lists_what_waits_and_why_nothing_is_taken_away() -> None:

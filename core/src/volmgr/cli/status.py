@@ -32,6 +32,8 @@ def command(session: Session, pod: str | None) -> None:
 def _print_pods(report: StatusReport) -> None:
     if not report.ready:
         click.echo(f"not ready: {'; '.join(report.reasons)}")
+    if report.drained:
+        click.echo("the node is drained: nothing is mounted until volmgrd is started again")
     for line in report.contact:
         click.echo(line)
     if (reading := report.reading) is not None:

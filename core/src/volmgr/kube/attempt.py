@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from http import HTTPStatus
 from urllib.parse import unquote
 
 from volmgr.kube.errors import ApiError
+from volmgr.kube.resources import CSI_NODES, NODES, PODS
 from volmgr.kube.wire import Refusal
 from volmgr.report.times import rfc3339
 
@@ -62,8 +64,8 @@ class Attempt:
         match refusal.code:
             case HTTPStatus.UNAUTHORIZED:
                 return f"the server does not accept the credentials of {self.origin}: renew them"
-            case HTTPStatus.FORBIDDEN if _NODE in refusal.message:  # no role helps: the Node authorizer decides
-                return "a node may read what Pods of its own use, as soon as the server has seen the Pod, and no more"
+            case HTTPStatus.FORBIDDEN if (asker := _NODE.search(refusal.message)) is not None:
+                return self._remedy_of_node(asker["node"])
             case HTTPStatus.FORBIDDEN:
                 resource, group, _, _ = _parts(self.path)
                 return (
@@ -71,6 +73,15 @@ class Attempt:
                 )
             case _:
                 return ""
+
+    def _remedy_of_node(self, node: str) -> str:
+        """Say what a node can do; no role helps, since the Node authorizer decides."""
+        resource, _, _, _ = _parts(self.path)
+        if resource in _OWN or (resource, self.verb) == (PODS.plural, "list"):
+            return (
+                f"{self.origin} has the credentials of node {node}: say --node-name {node}, or name another kubeconfig"
+            )
+        return "a node may read what Pods of its own use, as soon as the server has seen the Pod, and no more"
 
 
 def words_of(cause: BaseException) -> str:
@@ -96,8 +107,10 @@ def _distrust(cause: BaseException) -> str | None:
     return None
 
 
-_NODE = 'User "system:node:'
+_NODE = re.compile(r'User "system:node:(?P<node>[^"]+)"')
 """In a refusal: who asked is a node."""
+_OWN = (NODES.plural, CSI_NODES.plural)
+"""A node may read the one with its own name, and lists the Pods that are bound to that; no other."""
 _NAME_MISMATCHES = frozenset({62, 64})
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL."""
 

@@ -47,7 +47,7 @@ def read_kubeconfig(path: Path) -> Kubeconfig:
     try:
         text = path.read_text()
     except OSError as error:
-        remedy = "name another by --kubeconfig, or none inside a cluster"
+        remedy = "name another by --kubeconfig, or say --in-cluster in a Pod"
         raise OperationError(f"cannot read kubeconfig {path}: {error.strerror}; {remedy}") from error
     except UnicodeDecodeError:
         raise OperationError(f"cannot read kubeconfig {path}: it is no text; write YAML") from None

@@ -78,10 +78,10 @@ def _cluster(world: World) -> Iterator[Finding]:
         yield Finding(check="API server", ok=True, detail=detail)
         missing = reading.unregistered
         detail = missing or "is known as one that takes volumes"
-        remedy = "wait for it; if it stays: docs/kubernetes.md says which rights it takes" if missing else ""
+        remedy = "wait for it; if it stays, do what it says: docs/kubernetes.md has the rights" if missing else ""
         yield Finding(check="own CSINode", ok=not missing, detail=detail, remedy=remedy)
     if world.attach_note:
-        remedy = "let it be registered, or set controller_attach: false if no controller attaches"
+        remedy = "do what it says; or set controller_attach: false if no controller attaches"
         yield Finding(check="own Node", ok=False, detail=world.attach_note, remedy=remedy)
     unread = [(ref, why) for ref, why in sorted(world.awaited_objects.items()) if why != READING]
     for ref, why in unread[:_MOST_OBJECTS]:

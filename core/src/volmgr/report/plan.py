@@ -70,11 +70,11 @@ def _planned(world: World, operation: Operation) -> PlannedOperation:
 
 
 def _delay(world: World, operation: Operation) -> str:
-    if world.readiness.read_only:
-        return "the root directory is not adopted: run volmgr adopt"
     actual = world.actual.get(operation.volume)
     if actual is not None and actual.plugin not in world.plugins.types:
         return f"waits for {missing_type(actual.plugin)}"
+    if world.readiness.read_only:
+        return "the root directory is not adopted: run volmgr adopt"
     backoff = world.admission.backoff(operation)
     if any(running.key == operation.key for running in world.running):
         return "it runs"

@@ -73,7 +73,8 @@ class StatusReport:
     """All Pods, by namespace and name, whether the daemon is ready, and what is wrong with files of manifests.
 
     `contact` has the sources that were read whole once and do not hear of their API server now, and those that have
-    Pods and that nobody reads; `reading` says how objects are read from an API server.
+    Pods and that nobody reads; `reading` says how objects are read from an API server; `drained`, that nothing is
+    mounted until the daemon is started again.
     """
 
     ready: bool
@@ -82,6 +83,7 @@ class StatusReport:
     complaints: tuple[str, ...] = ()
     contact: tuple[str, ...] = ()
     reading: ServerReading | None = None
+    drained: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,7 @@ def status(world: World) -> StatusReport:
         complaints=world.complaint_texts,
         contact=(*contact_lines(world), *(unserved_line(*each) for each in unserved(world).items())),
         reading=world.reading,
+        drained=world.draining,
     )
 
 
