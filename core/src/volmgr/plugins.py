@@ -326,7 +326,10 @@ class Plugins:
             answers = self.registration.hook.volmgr_holds(pod_uid=pod_uid)
         except BaseException as error:  # foreign code, which may raise anything; nothing is torn down on a guess
             log.exception("a package failed in volmgr_holds")
-            return f"unknown: a package failed to answer: {error}"
+            asked = self.registration.hook.volmgr_holds.get_hookimpls()
+            modules = " or ".join(sorted({str(each.function.__module__) for each in asked}))
+            remedy = "the log has its traceback; repair or uninstall its package, then run volmgr plugins reload"
+            return f"unknown: {modules} failed to answer: {error}; {remedy}"
         return ", ".join(str(answer) for answer in answers if answer)
 
     def known(self, field: str) -> bool:
