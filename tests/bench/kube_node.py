@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tests.bench.mount_table import PATIENCE, MountTable
 from tests.bench.node import Node, Started
+from tests.eventually import eventually
 from tests.kube.client import Document
 from tests.kube.kube_node import NodeIdentity
-from tests.kube.servers import eventually
 from volmgr.cli.client import Refused
 
 _LOOK = 0.01
@@ -40,7 +40,7 @@ class KubeNode(Node):
 
     def check_ready(self) -> None:
         """Wait until it is ready for volumes of every kind: its CSINode is published after READY=1."""
-        eventually("/readyz is 200", self._is_ready_for_all)
+        eventually(self._is_ready_for_all, "/readyz is 200")
 
     def _is_ready_for_all(self) -> bool:
         try:

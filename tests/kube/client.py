@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from urllib3 import BaseHTTPResponse, PoolManager, Timeout
 from urllib3.exceptions import HTTPError
 
-from tests.kube.servers import PATIENCE
+from tests.eventually import PATIENCE
 
 Document = dict[str, Any]
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from tests.eventually import PATIENCE, eventually
 from tests.kube.client import Client
 from tests.kube.cluster import Cluster
-from tests.kube.servers import PATIENCE, eventually
 from tests.live_node import LiveNode
 from volmgr.cli.client import Client as DaemonClient
 from volmgr.cli.client import Refused, quote
@@ -54,7 +54,7 @@ class NodeIdentity:
 
     def until_graphed(self, path: str) -> None:
         """Return when the node may read an object: the authorizer hears of Pods by a watch of its own."""
-        eventually(f"{self.user} may read {path}", lambda: self.client.may_get(path))
+        eventually(lambda: self.client.may_get(path), f"{self.user} may read {path}")
 
 
 class KubeNode(LiveNode):
@@ -85,7 +85,7 @@ class KubeNode(LiveNode):
 
     def until_why(self, key: str, *words: str) -> str:
         """Return what `volmgr why` says of a Pod when it says all this."""
-        eventually(f"why {key}: {words}", lambda: all(each in self.why(key) for each in words))
+        eventually(lambda: all(each in self.why(key) for each in words), f"why {key}: {words}")
         return self.why(key)
 
     def status(self) -> dict[str, Any]:

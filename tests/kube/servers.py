@@ -5,22 +5,10 @@ from __future__ import annotations
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE = 90.0
-"""Seconds after which what is waited for counts as failed."""
-PAUSE = 0.02
-"""Seconds between two looks at what nobody announces."""
-
-
-def eventually(what: str, is_so: Callable[[], bool]) -> None:
-    """Return when something is so; only for what cannot be watched."""
-    end = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < end, f"never came: {what}"
-        time.sleep(PAUSE)
+from tests.eventually import PATIENCE, eventually
 
 
 class Port:
@@ -74,7 +62,7 @@ class Server:
             assert self._process.poll() is None, f"{self.name} ended: {self.last_words()}"
             return is_so()
 
-        eventually(f"{self.name} {what}: {self.log}", is_so_or_over)
+        eventually(is_so_or_over, f"{self.name} {what}: {self.log}")
 
     def last_words(self) -> str:
         """Give the end of its log."""

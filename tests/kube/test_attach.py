@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from tests.kube.client import Document
 from tests.kube.cluster import MANAGED_ATTACHMENT, Cluster
 from tests.kube.drivers import LoopCsi, running_attacher, running_loopcsi
 from tests.kube.kube_node import NodeIdentity
-from tests.kube.servers import eventually
 from volmgr.kube.resources import ATTACHMENTS, CLAIMS, CSI_DRIVERS, CSI_NODES, NODES, PODS, VOLUMES
 
 DRIVER, MACHINE = "loop.csi.e2e", "machine-1"
@@ -129,7 +129,7 @@ def test_the_controllers_attach_to_a_node_only_when_it_says_that_they_shall(
         return len(attachments(cluster, silent.name)) == 1
 
     looks = itertools.count()
-    eventually("the volume is attached to the other node", is_attached_after_an_event)
+    eventually(is_attached_after_an_event, "the volume is attached to the other node")
     for pod in ("waits", "goes-on"):
         cluster.admin.delete(PODS.path(namespace, pod), gracePeriodSeconds=0)
     for attachment in attachments(cluster, silent.name) + attachments(cluster, kube_node.name):

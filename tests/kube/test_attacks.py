@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from tests.kube.cluster import Cluster
 from tests.kube.kube_node import KubeNode, NodeIdentity
 from tests.kube.objects import EMPTY_DIR, NO_TOKEN
-from tests.kube.servers import eventually
 
 DISK: dict[str, Any] = {"name": "v", "emptyDir": {}}
 SETTINGS = {"backoff_initial": "20ms", "backoff_max": "200ms"}
@@ -57,7 +57,7 @@ def test_the_pods_of_another_cluster_are_kept_until_that_is_accepted(
         assert written.read_text() == "by a container"
 
         assert "1 Pods" in node.tell("doctor", "--accept-cluster")
-        eventually("what the Pod wrote is gone with it", lambda: not written.parent.exists())
+        eventually(lambda: not written.parent.exists(), "what the Pod wrote is gone with it")
         lone_cluster.admin.delete("/api/v1/namespaces/default/pods/new", gracePeriodSeconds=0)
         lone_cluster.admin.delete("/api/v1/nodes/moved")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.eventually import eventually
 from tests.kube.client import Refused
 from tests.kube.cluster import Cluster
 from tests.kube.kube_node import NodeIdentity
-from tests.kube.servers import eventually
 from volmgr.kube.resources import CERTIFICATE_REQUESTS, NODES, PODS, TRUST_BUNDLES
 
 ORPHAN = """
@@ -50,7 +50,7 @@ def test_the_audit_log_says_what_a_node_asked_for_and_what_it_was_told(
         return [(request.verb, request.resource, request.code) for request in asked]
 
     told = [("get", "nodes", 200), ("list", "pods", 403), ("watch", "pods", 200)]
-    eventually("the answers are in the audit log", lambda: codes() == told)
+    eventually(lambda: codes() == told, "the answers are in the audit log")
     assert f"spec.nodeName%3D{kube_node.name}" in watch.uri
     assert cluster.requests(after=cluster.audit.mark()) == []
 
@@ -65,8 +65,8 @@ def test_nothing_is_left_of_a_cluster_whose_process_was_killed() -> None:
     assert all(Path(state).name in Path(f"/proc/{pid}/cmdline").read_text() for pid in pids)
     test.kill()
     test.communicate()
-    eventually("the servers end", lambda: not any(is_alive(int(pid)) for pid in pids))
-    eventually("the directory goes", lambda: not Path(state).exists())
+    eventually(lambda: not any(is_alive(int(pid)) for pid in pids), "the servers end")
+    eventually(lambda: not Path(state).exists(), "the directory goes")
 
 
 def is_alive(pid: int) -> bool:

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from tests.kube.client import Document
 from tests.kube.cluster import MANAGED_ATTACHMENT, Cluster
 from tests.kube.drivers import LoopCsi
 from tests.kube.kube_node import KubeNode, NodeIdentity
 from tests.kube.loop_type.disks import ATTACHED, SLOW, UNATTACHED, Disk, Disks, history, refused, running_disks, settle
-from tests.kube.servers import eventually
 from volmgr.kube.resources import ATTACHMENTS, CLAIMS, PODS
 
 
@@ -186,7 +186,7 @@ def test_a_node_without_the_annotation_is_named_and_gets_it(disks: Disks, namesp
         disks.admin.patch(PODS.path(namespace, "web"), {"metadata": {"labels": {"look": label}}})
         return disks.attachment(disk) is not None
 
-    eventually("the disk is attached", is_attached_after_an_event)
+    eventually(is_attached_after_an_event, "the disk is attached")
     disks.node.wait(key)
     assert str(place) in disks.node.mount_ids()
 
@@ -217,7 +217,7 @@ def test_a_driver_that_needs_no_attaching_waits_for_no_controller(disks: Disks, 
     assert disks.attachment(disk) is None
     assert disk.unique not in disks.in_use()
     disks.delete(disk)
-    eventually("the node has given it back", lambda: disks.loops(disk) == [])
+    eventually(lambda: disks.loops(disk) == [], "the node has given it back")
 
 
 def test_a_disk_for_one_pod_goes_to_the_next_when_that_has_left(disks: Disks, namespace: str) -> None:
@@ -262,7 +262,7 @@ def test_where_the_node_attaches_no_controller_does_and_the_annotation_goes(
         assert alone.attachment(disk) is None
         alone.delete(disk)
         node.wait(key, "unmounted")
-        eventually("the disk is detached", lambda: alone.loops(disk) == [])
+        eventually(lambda: alone.loops(disk) == [], "the disk is detached")
         # Last, since a controller that has once seen it attaches until it is started again.
         cluster.admin.patch(alone.path, {"metadata": {"annotations": {MANAGED_ATTACHMENT: "true"}}})
         cluster.admin.until(alone.path, lambda node: MANAGED_ATTACHMENT not in node["metadata"].get("annotations", {}))

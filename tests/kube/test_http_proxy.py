@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.eventually import eventually
 from tests.kube.cluster import Cluster
 from tests.kube.http_proxy import HttpProxy
 from tests.kube.kube_node import KubeNode, NodeIdentity
 from tests.kube.objects import CONFIG_MAP, config_map, from_config_map
-from tests.kube.servers import eventually
 from volmgr.kube.resources import CONFIG_MAPS, PODS
 
 
@@ -31,7 +31,7 @@ def test_a_node_behind_a_proxy_follows_the_server_without_watches(
             file = node.volume_of(made, CONFIG_MAP) / "a"
             assert file.read_text() == "1"
             cluster.admin.patch(CONFIG_MAPS.path(namespace, "settings"), {"data": {"a": "2"}})
-            eventually("the file has changed", lambda: file.read_text() == "2")
+            eventually(lambda: file.read_text() == "2", "the file has changed")
             assert node.status()["reading"]["watches"] == 0
             cluster.admin.delete(PODS.path(namespace, "web"), gracePeriodSeconds=0)
             node.wait(f"{namespace}/web", "unmounted")

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from tests.kube.cluster import Cluster
 from tests.kube.kube_node import KubeNode, NodeIdentity
 from tests.kube.objects import CONFIG_MAP, EMPTY_DIR, MEMORY, NO_TOKEN, config_map, from_config_map
 from tests.kube.proxy import Proxy
-from tests.kube.servers import eventually
 from volmgr.kube.resources import CONFIG_MAPS, PODS
 
 REQUESTS = 6
@@ -116,7 +116,7 @@ def test_nothing_is_unmounted_while_the_server_is_away_and_all_is_caught_up_with
 
     node.wait(comes["metadata"]["uid"])
     node.wait(goes["metadata"]["uid"], "unmounted")
-    eventually("the file has changed", lambda: file.read_text() == "2")
+    eventually(lambda: file.read_text() == "2", "the file has changed")
     assert shown(node, namespace) == {"stays", "comes", "follows", "lacks"}
     node.wait(f"{namespace}/lacks")
     after = node.mount_ids()
@@ -125,7 +125,7 @@ def test_nothing_is_unmounted_while_the_server_is_away_and_all_is_caught_up_with
         path: number for path, number in before.items() if path != gone
     }
     assert (kept / "marker").exists()
-    eventually("it is in contact", lambda: node.status()["contact"] == [])
+    eventually(lambda: node.status()["contact"] == [], "it is in contact")
     asked = requests(network, node, mark)
     listed = [each.resource for each in asked if each.verb == "list" and "continue=" not in each.uri]
     if lost == "forget":
@@ -154,13 +154,13 @@ def test_connections_that_are_cut_again_and_again_leave_nothing_behind(
         run_pod(node, namespace, name, from_config_map(name))
         node.wait(f"{namespace}/{name}")
     watches = 5  # of the ConfigMaps, the Pods and the Node
-    eventually("all is watched", lambda: network.proxy.open_connections >= watches)
+    eventually(lambda: network.proxy.open_connections >= watches, "all is watched")
     before, files = node.mount_ids(), open_files(node)
     for _ in range(10):
         accepted = network.proxy.accepted
         network.proxy.cut()
-        eventually("all is watched again", lambda: network.proxy.accepted >= accepted + watches)  # noqa: B023 - at once
-        eventually("it is in contact", lambda: node.status()["contact"] == [])
+        eventually(lambda: network.proxy.accepted >= accepted + watches, "all is watched again")  # noqa: B023 - at once
+        eventually(lambda: node.status()["contact"] == [], "it is in contact")
     assert network.proxy.open_connections <= watches + REQUESTS
     assert open_files(node) <= files + REQUESTS
     assert threads(node) <= 20
@@ -189,7 +189,7 @@ def test_pods_that_come_and_go_while_the_network_fails_are_in_the_end_those_of_t
     for pod in made[1::2]:
         node.wait(pod["metadata"]["uid"])
     there = {f"first-{number}" for number in range(5)} | {f"pod-{number}" for number in range(1, 50, 2)}
-    eventually("it has the Pods of the server, and no others", lambda: shown(node, namespace) == there)
+    eventually(lambda: shown(node, namespace) == there, "it has the Pods of the server, and no others")
     after = node.mount_ids()
     wanted = [*first, *made[1::2]]
     assert set(after) == {str(node.volume_of(pod, EMPTY_DIR)) for pod in wanted}

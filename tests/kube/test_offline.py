@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from tests.kube.cluster import Cluster
 from tests.kube.kube_node import KubeNode, NodeIdentity
 from tests.kube.objects import (
@@ -33,7 +34,6 @@ from tests.kube.objects import (
     secret,
 )
 from tests.kube.proxy import Proxy
-from tests.kube.servers import eventually
 from volmgr.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS, TRUST_BUNDLES
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -87,7 +87,7 @@ class EdgeNode(KubeNode):
             return
         with (self.top / "log").open("a") as log:
             self.daemon = subprocess.Popen(self.command(*self.options), stderr=log, text=True)
-        eventually("the daemon answers", lambda: self.run("status").returncode == 0)
+        eventually(lambda: self.run("status").returncode == 0, "the daemon answers")
 
     def start_without_network(self) -> None:
         """Reboot where there is no network."""
@@ -99,7 +99,7 @@ class EdgeNode(KubeNode):
         """Give the network back, and return when all was read."""
         self.proxy.resume()
         self.reaches = True
-        eventually("the daemon is ready", lambda: bool(self.status()["ready"]))
+        eventually(lambda: bool(self.status()["ready"]), "the daemon is ready")
 
     def log(self) -> str:
         """Give what the daemon has logged."""
@@ -253,10 +253,10 @@ def test_what_changed_during_the_outage_is_caught_up_with_afterwards(
 
     node.until_ready()
 
-    eventually("the file has changed", lambda: file.read_text() == "2")
+    eventually(lambda: file.read_text() == "2", "the file has changed")
     node.wait(uid_of(gone), "unmounted")
     records = node.root / "volmgr/objects"
-    eventually("its record is gone", lambda: not any("deleted" in each.name for each in records.iterdir()))
+    eventually(lambda: not any("deleted" in each.name for each in records.iterdir()), "its record is gone")
 
 
 def test_an_api_server_that_is_dead_at_the_start_changes_nothing_for_a_daemon_that_was_killed(
@@ -351,7 +351,7 @@ def test_secrets_and_tokens_that_are_kept_are_mounted_without_a_network_and_go_w
         cluster.admin.delete(PODS.path(namespace, name), gracePeriodSeconds=0)
     for pod in (login, bearer):
         node.wait(uid_of(pod), "unmounted")
-    eventually("nothing is kept", lambda: not files_below(secrets))
+    eventually(lambda: not files_below(secrets), "nothing is kept")
     assert files_with(node.root, PASSWORD) == files_with(node.root, issued) == []
 
 
@@ -389,19 +389,19 @@ def test_what_was_kept_is_removed_when_the_setting_is_off_and_by_a_drain(
     before = node.mount_ids()
     node.configure()
     node.start()
-    eventually("nothing is kept", lambda: not secrets.exists())
+    eventually(lambda: not secrets.exists(), "nothing is kept")
     assert "checkpoint_secrets is off: 2 Secrets and tokens that were kept on disk are removed" in node.log()
     assert node.mount_ids() == before
 
     node.kill()
     node.configure(checkpoint_secrets=True)
     node.start()
-    eventually("both are kept", lambda: len(files_below(secrets)) == 2)
+    eventually(lambda: len(files_below(secrets)) == 2, "both are kept")
     assert node.mount_ids() == before
     cluster.admin.patch(SECRETS.path(namespace, "login"), {"stringData": {"password": "another"}})
-    eventually("the Secret is kept", lambda: bool(files_with(secrets, "another")))
+    eventually(lambda: bool(files_with(secrets, "another")), "the Secret is kept")
     node.tell("drain")
-    eventually("nothing is kept", lambda: not files_below(secrets))
+    eventually(lambda: not files_below(secrets), "nothing is kept")
     assert files_with(node.root, "another") == []
 
 
@@ -423,7 +423,7 @@ def test_a_server_that_never_answers_takes_nothing_from_a_root_with_volumes_of_u
     def reasons() -> str:
         return " ".join(node.status()["reasons"])
 
-    eventually("it says why it is not ready", lambda: proxy.url in reasons() and "kubernetes" in reasons())
+    eventually(lambda: proxy.url in reasons() and "kubernetes" in reasons(), "it says why it is not ready")
     assert "not ready" in node.tell("status")
     assert {name: (volumes / name / "data").read_text() for name in ("disk", "memory")} == {
         "disk": "disk",

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from tests.kube.cluster import Cluster
 from tests.kube.kube_node import KubeNode, NodeIdentity
 from tests.kube.objects import EMPTY_DIR, MEMORY, NO_TOKEN, container_status
-from tests.kube.servers import eventually
 from volmgr.kube.pods import MIRROR
 from volmgr.kube.resources import PODS
 
@@ -137,7 +137,7 @@ def test_a_volume_of_an_ephemeral_container_is_mounted_when_that_is_added(node: 
     debugger = {"name": "debugger", "image": "none", "volumeMounts": [{"name": "spare", "mountPath": "/spare"}]}
     path = PODS.path(namespace, "web", "ephemeralcontainers")
     node.identity.cluster.admin.patch(path, {"spec": {"ephemeralContainers": [debugger]}}, "strategic")
-    eventually("the volume of the new container is mounted", lambda: target in node.mount_ids())
+    eventually(lambda: target in node.mount_ids(), "the volume of the new container is mounted")
 
 
 def test_a_volume_of_a_type_that_is_not_installed_keeps_no_other_pod_waiting(node: KubeNode, namespace: str) -> None:
@@ -146,7 +146,7 @@ def test_a_volume_of_a_type_that_is_not_installed_keeps_no_other_pod_waiting(nod
     node.until_why(f"{namespace}/nfs", "volmgr-nfs")
     run_pod(node, namespace)
     delete(node, namespace, "nfs")
-    eventually("it is gone", lambda: "no source has it" in node.why(f"{namespace}/nfs"))
+    eventually(lambda: "no source has it" in node.why(f"{namespace}/nfs"), "it is gone")
 
 
 def test_a_daemon_that_executes_itself_anew_goes_on(node: KubeNode, namespace: str) -> None:

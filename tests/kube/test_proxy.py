@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 from urllib3.exceptions import HTTPError
 
+from tests.eventually import eventually
 from tests.kube.client import Client
 from tests.kube.cluster import Cluster
 from tests.kube.kube_node import NodeIdentity
 from tests.kube.proxy import Proxy
-from tests.kube.servers import eventually
 from volmgr.kube.resources import CONFIG_MAPS, NODES, PODS
 
 
@@ -59,7 +59,7 @@ def test_connections_are_counted(proxy: Proxy, far_admin: Client) -> None:
     far_admin.get(NODES.path())
     assert (proxy.accepted, proxy.open_connections) == (1, 1)
     proxy.cut()
-    eventually("both ends are closed", lambda: proxy.open_connections == 0)
+    eventually(lambda: proxy.open_connections == 0, "both ends are closed")
     far_admin.get(NODES.path())
     assert (proxy.accepted, proxy.open_connections) == (2, 1)
 
@@ -80,7 +80,7 @@ def test_a_stalled_network_swallows_what_is_sent_and_resets_those_connections_la
         client.sendall(b"lost")
         with socket.create_connection(("127.0.0.1", proxy.port)) as late:
             late.sendall(b"lost, too")
-            eventually("both are swallowed", lambda: proxy.lossy_connections == 2)
+            eventually(lambda: proxy.lossy_connections == 2, "both are swallowed")
             proxy.resume()
             for end in (client, late):
                 end.settimeout(60)
@@ -98,10 +98,10 @@ def test_delayed_bytes_come_in_order_and_not_before_those_that_were_not(echo: so
             server.settimeout(60)
             proxy.delay(3600)
             client.sendall(b"never in time")
-            eventually("it is on its way", lambda: proxy.delayed_bytes == len(b"never in time"))
+            eventually(lambda: proxy.delayed_bytes == len(b"never in time"), "it is on its way")
             proxy.delay(0)
             client.sendall(b", nor overtaken")
-            eventually("it queues", lambda: proxy.delayed_bytes == len(b"never in time, nor overtaken"))
+            eventually(lambda: proxy.delayed_bytes == len(b"never in time, nor overtaken"), "it queues")
             client.shutdown(socket.SHUT_WR)
             assert server.makefile("rb").read() == b"never in time, nor overtaken"
 

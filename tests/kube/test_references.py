@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from tests.kube.certificates import Authority
 from tests.kube.cluster import Cluster
 from tests.kube.kube_node import KubeNode, NodeIdentity
@@ -27,7 +28,6 @@ from tests.kube.objects import (
     persistent_volume,
     secret,
 )
-from tests.kube.servers import eventually
 from volmgr.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS, TRUST_BUNDLES, VOLUMES, Resource
 
 Maker = Callable[..., Document]
@@ -100,7 +100,7 @@ def test_files_follow_the_object_all_of_them_at_once(
         return ("2", "2") in seen
 
     cluster.admin.patch(resource.path(namespace, "settings"), {field: {"a": "2", "b": "2"}})
-    eventually("the files have changed", is_new)
+    eventually(is_new, "the files have changed")
     assert seen <= {("1", "1"), ("2", "2"), None}
 
 
@@ -119,7 +119,7 @@ def test_the_file_of_a_key_that_is_removed_goes(node: KubeNode, namespace: str, 
     directory = node.volume_of(run_pod(node, namespace, from_config_map("settings")), CONFIG_MAP)
     node.wait(f"{namespace}/web")
     cluster.admin.patch(CONFIG_MAPS.path(namespace, "settings"), {"data": {"a": None}})
-    eventually("the file is gone", lambda: not (directory / "a").exists())
+    eventually(lambda: not (directory / "a").exists(), "the file is gone")
     assert (directory / "b").read_text() == "1"
 
 
@@ -130,7 +130,7 @@ def test_an_optional_object_that_is_missing_is_no_files_until_it_appears(
     node.wait(f"{namespace}/web")
     assert [each.name for each in directory.iterdir() if not each.name.startswith("..")] == []
     cluster.admin.create(config_map(namespace, "late", a="1"))
-    eventually("the file appears", (directory / "a").exists)
+    eventually((directory / "a").exists, "the file appears")
     assert (directory / "a").read_text() == "1"
 
 
@@ -164,7 +164,7 @@ def test_the_files_stay_when_an_object_in_use_is_deleted_and_follow_the_next_of_
     node.until_why(f"{namespace}/web", "settings", "the API server has none")
     assert file.read_text() == "1"
     cluster.admin.create(config_map(namespace, "settings", a="2"))
-    eventually("the file has changed", lambda: file.read_text() == "2")
+    eventually(lambda: file.read_text() == "2", "the file has changed")
     node.wait(f"{namespace}/web")
 
 
@@ -208,7 +208,7 @@ def test_a_volume_that_has_grown_is_noticed(node: KubeNode, namespace: str, clus
         volumes = json.loads(node.tell("claims", "-o", "json"))["volumes"]
         return [each["capacity"] for each in volumes if each["name"] == volume_of(namespace, "disk")]
 
-    eventually("its new size is known", lambda: capacities() == ["32Mi"])
+    eventually(lambda: capacities() == ["32Mi"], "its new size is known")
     delete_pod(cluster, namespace)
     drop_claim(cluster, namespace)
 
@@ -262,14 +262,14 @@ def test_a_trust_bundle_is_waited_for_and_its_file_follows_it(
 
     another = Authority(tmp_path / "pki").own.certificate.read_text()
     cluster.admin.patch(TRUST_BUNDLES.path(name=name), {"spec": {"trustBundle": another}})
-    eventually("the file has changed", lambda: file.read_text() == another)
+    eventually(lambda: file.read_text() == another, "the file has changed")
     cluster.admin.delete(TRUST_BUNDLES.path(name=name))
 
 
 def test_nothing_is_asked_for_any_more_when_no_pod_refers_to_it(
     node: KubeNode, namespace: str, cluster: Cluster, tmp_path: Path
 ) -> None:
-    eventually("nothing of other tests is followed", lambda: reading(node) == (0, 0))
+    eventually(lambda: reading(node) == (0, 0), "nothing of other tests is followed")
     began = cluster.audit.mark()
     for name in ("disk", "kept"):
         add_claim(cluster, namespace, name, tmp_path)
@@ -285,15 +285,15 @@ def test_nothing_is_asked_for_any_more_when_no_pod_refers_to_it(
         cluster.admin.delete(PODS.path(namespace, name), gracePeriodSeconds=0)
         node.wait(f"{namespace}/{name}", "unmounted")
 
-    eventually("the others are not followed", lambda: reading(node) == (0, 2))
-    eventually("the watch has ended", lambda: watches_of(cluster, node.identity, began, "settings") == {True})
+    eventually(lambda: reading(node) == (0, 2), "the others are not followed")
+    eventually(lambda: watches_of(cluster, node.identity, began, "settings") == {True}, "the watch has ended")
     mark = cluster.audit.mark()
 
     def asked(name: str) -> int:
         requests = cluster.requests(after=mark, user=node.identity.user)
         return len([each for each in requests if name in each.uri.rpartition("/")[2]])
 
-    eventually("the claim in use is asked for again and again", lambda: asked("kept") >= 4)
+    eventually(lambda: asked("kept") >= 4, "the claim in use is asked for again and again")
     assert (asked("disk"), asked("settings")) == (0, 0)
     cluster.admin.delete(PODS.path(namespace, "kept"), gracePeriodSeconds=0)
     for name in ("disk", "kept"):
@@ -323,15 +323,15 @@ def test_beyond_the_limit_objects_are_asked_for_and_watched_when_a_watch_is_free
 
         for name in names:
             cluster.admin.patch(CONFIG_MAPS.path(namespace, name), {"data": {"a": "2"}})
-        eventually("all follow", lambda: {file.read_text() for file in files.values()} == {"2"})
+        eventually(lambda: {file.read_text() for file in files.values()} == {"2"}, "all follow")
 
         mark = cluster.audit.mark()
         cluster.admin.delete(PODS.path(namespace, "a"), gracePeriodSeconds=0)
-        eventually("another is watched", lambda: watched(cluster, kube_node, mark) == {"c"})
-        eventually("one is asked for", lambda: reading(node) == (2, 1))
+        eventually(lambda: watched(cluster, kube_node, mark) == {"c"}, "another is watched")
+        eventually(lambda: reading(node) == (2, 1), "one is asked for")
 
         cluster.admin.patch(CONFIG_MAPS.path(namespace, "c"), {"data": {"a": "3"}})
-        eventually("it follows", lambda: files["c"].read_text() == "3")
+        eventually(lambda: files["c"].read_text() == "3", "it follows")
 
 
 def reading(node: KubeNode) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import pytest
 import yaml
 
+from tests.eventually import eventually
 from tests.kube.audit import Request
 from tests.kube.client import Client, Refused
 from tests.kube.cluster import Cluster
@@ -27,7 +28,6 @@ from tests.kube.objects import (
     persistent_volume,
     secret,
 )
-from tests.kube.servers import eventually
 from volmgr.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS, TRUST_BUNDLES, VOLUMES
 
 DOCS = Path(__file__).parents[2] / "docs/kubernetes.md"
@@ -102,7 +102,7 @@ def live_through(node: KubeNode, namespace: str) -> None:
         node.wait(f"{namespace}/mine-{kind}")
     admin.patch(CONFIG_MAPS.path(namespace, "mine"), {"data": {"a": "2"}})
     file = node.volume_of(made, CONFIG_MAP) / "a"
-    eventually("the file has changed", lambda: file.read_text() == "2")
+    eventually(lambda: file.read_text() == "2", "the file has changed")
     for kind in KINDS:
         admin.delete(PODS.path(namespace, f"mine-{kind}"), gracePeriodSeconds=0)
         node.wait(f"{namespace}/mine-{kind}", "unmounted")
@@ -193,7 +193,7 @@ def test_the_cluster_role_of_the_documentation_is_enough(
 ) -> None:
     unmarked = make_node(managed_attachment=False)
     identity = NodeIdentity(unmarked.name, cluster, agent, cluster.client(agent))
-    eventually("the role is known", lambda: identity.client.may_get(PODS.path()))
+    eventually(lambda: identity.client.may_get(PODS.path()), "the role is known")
     mark = cluster.audit.mark()
     with KubeNode(identity, tmp_path) as node:
         live_through(node, namespace)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from tests.kube.cluster import Cluster
 from tests.kube.kube_node import KubeNode, NodeIdentity
-from tests.kube.servers import eventually
 
 PROJECTED = "kubernetes.io/projected"
 MEMORY: dict[str, Any] = {"name": "v", "emptyDir": {"medium": "Memory"}}
@@ -65,7 +65,7 @@ def test_a_pod_says_why_its_volumes_are_not_there_and_that_they_are(
         )
         return found
 
-    eventually("the condition says why", lambda: "/no-such" in condition().get("message", ""))
+    eventually(lambda: "/no-such" in condition().get("message", ""), "the condition says why")
     assert condition()["status"] == "False"
     events = cluster.admin.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]
     found = [each for each in events if each["reason"] == "FailedMount" and each["regarding"]["name"] == "web"]
@@ -75,7 +75,7 @@ def test_a_pod_says_why_its_volumes_are_not_there_and_that_they_are(
 
     kube_node.run_pod(namespace, "well", MEMORY, **NO_TOKEN)
     path = f"/api/v1/namespaces/{namespace}/pods/well"
-    eventually("the condition says that they are there", lambda: condition().get("status") == "True")
+    eventually(lambda: condition().get("status") == "True", "the condition says that they are there")
 
 
 def test_a_pod_says_once_which_secret_there_is_not_and_in_time_that_its_volumes_are_not_there(
@@ -92,7 +92,7 @@ def test_a_pod_says_once_which_secret_there_is_not_and_in_time_that_its_volumes_
 
     with KubeNode(kube_node, tmp_path, "--config", str(config)) as node:
         kube_node.run_pod(namespace, "web", secret, **NO_TOKEN)
-        eventually("the Pod says that it takes too long", lambda: len(notes()) == 2)
+        eventually(lambda: len(notes()) == 2, "the Pod says that it takes too long")
         absent = f"Secret {namespace}/login: the API server has none"
         assert notes()[f'MountVolume.SetUp failed for volume "v" : waits for {absent}'] == 1
         (late,) = [note for note in notes() if note.startswith("Unable to attach or mount volumes: ")]
@@ -111,7 +111,7 @@ def test_a_node_is_ready_for_volumes_when_its_csi_node_is_there(
     def unregistered() -> object:
         return json.loads(node.tell("status", "-o", "json"))["reading"]["unregistered"]
 
-    eventually("the node is registered", lambda: not unregistered())
+    eventually(lambda: not unregistered(), "the node is registered")
 
     entry = cluster.admin.get(f"/apis/storage.k8s.io/v1/csinodes/{kube_node.name}")
     assert entry["metadata"]["ownerReferences"][0]["name"] == kube_node.name

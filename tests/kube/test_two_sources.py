@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from tests.kube.cluster import Cluster
 from tests.kube.kube_node import KubeNode, NodeIdentity
 from tests.kube.objects import CONFIG_MAP, EMPTY_DIR, MEMORY, NO_TOKEN, config_map, container_status, from_config_map
-from tests.kube.servers import eventually
 from volmgr.kube.resources import PODS
 from volmgr.testing.node import pod
 
@@ -70,11 +70,11 @@ def test_a_pod_that_both_have_is_one_and_stays_until_neither_has_it(node: MixedN
     marker = node.volume_of(made, EMPTY_DIR) / "marker"
     marker.touch()
     node.put_document("web", node.identity.cluster.admin.get(PODS.path(namespace, "web")))
-    eventually("it is said that both have it", lambda: namespace in node.tell("status").partition("refused: ")[2])
+    eventually(lambda: namespace in node.tell("status").partition("refused: ")[2], "it is said that both have it")
 
     delete_pod(node, namespace, "web")
 
-    eventually("the file has it", lambda: "web.yaml" in origin(node, namespace))
+    eventually(lambda: "web.yaml" in origin(node, namespace), "the file has it")
     assert marker.exists()
     assert node.mount_ids()[volume] == before
     (node.manifests / "web.yaml").unlink()

@@ -13,9 +13,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from tests.eventually import PATIENCE, eventually
 from tests.kube.cluster import Cluster
 from tests.kube.kube_node import NodeIdentity
-from tests.kube.servers import PATIENCE, eventually
 from tests.unit.kube.signing import condition, issued
 from volmgr.errors import OperationError, SpecError, TransientError
 from volmgr.host.interface import Certificate, CertificateWish
@@ -78,7 +78,7 @@ class Speaker:
     def request(self, number: int = 0) -> dict[str, Any]:
         """Wait for a request of the namespace."""
         path = CERTIFICATE_REQUESTS.path(self.namespace)
-        eventually("a PodCertificateRequest", lambda: len(self.cluster.admin.items(path)) > number)
+        eventually(lambda: len(self.cluster.admin.items(path)) > number, "a PodCertificateRequest")
         found = self.cluster.admin.items(path)
         return sorted(found, key=lambda each: int(each["metadata"]["resourceVersion"]))[number]
 
@@ -113,7 +113,7 @@ def retried(what: str, action: Callable[[], T]) -> T:
             return False
         return True
 
-    eventually(what, attempt)
+    eventually(attempt, what)
     return given[0]
 
 
@@ -159,7 +159,7 @@ def test_a_deleted_pod_s_token_is_refused_by_the_server(speaker: Speaker) -> Non
     token = KubeTokens(speaker.api, KubeSettings()).issue(pod, audience=AUDIENCE, expiration_seconds=600)
     path = PODS.path(speaker.namespace, "web")
     speaker.cluster.admin.delete(path, gracePeriodSeconds=0)
-    eventually("the token is refused", lambda: "error" in reviewed(speaker.cluster, token.value))
+    eventually(lambda: "error" in reviewed(speaker.cluster, token.value), "the token is refused")
 
 
 def test_a_certificate_is_requested_awaited_and_replaced(speaker: Speaker) -> None:
@@ -209,8 +209,8 @@ def test_a_deleted_request_is_made_anew(speaker: Speaker) -> None:
     first = speaker.request()["metadata"]["name"]
     user, resource = speaker.node.user, CERTIFICATE_REQUESTS.plural
     eventually(
-        "its requests are watched",
         lambda: bool(speaker.cluster.requests(user=user, verb="watch", resource=resource)),
+        "its requests are watched",
     )
     speaker.cluster.admin.delete(CERTIFICATE_REQUESTS.path(speaker.namespace, first))
     assert speaker.appeared.get(timeout=PATIENCE).endswith(first)
@@ -238,7 +238,7 @@ def test_events_of_a_pod_and_of_the_node_are_there_for_everybody(speaker: Speake
 
     for count in (1, 2, 3):
         log.record(Severity.WARNING, "FailedMount", "mount: no", pod="x/web", pod_uid=regarding.uid, volume="data")
-        eventually(f"an event that counts {count}", counted(count))
+        eventually(counted(count), f"an event that counts {count}")
     (event,) = events()
     assert event["message"] == 'MountVolume.SetUp failed for volume "data" : no'
     assert (event["type"], event["reportingInstance"]) == ("Warning", speaker.node.name)
@@ -246,7 +246,7 @@ def test_events_of_a_pod_and_of_the_node_are_there_for_everybody(speaker: Speake
     log.record(Severity.WARNING, "PossibleMemoryBackedVolumesOnDisk", "swap is on", volume="data")
     selector = f"involvedObject.kind=Node,involvedObject.name={speaker.node.name}"
     path = "/api/v1/namespaces/default/events"
-    eventually("an event of the node", lambda: bool(speaker.cluster.admin.items(path, fieldSelector=selector)))
+    eventually(lambda: bool(speaker.cluster.admin.items(path, fieldSelector=selector)), "an event of the node")
 
 
 def _count(event: dict[str, Any]) -> int:
@@ -288,7 +288,7 @@ def test_the_csi_node_has_the_drivers_and_the_node_their_ids_and_topology(speake
         {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
     ]
     assert "kubernetes.io/gce-pd" in made["metadata"]["annotations"][MIGRATED]
-    eventually("the CSINode is ready", lambda: csi.is_ready)
+    eventually(lambda: csi.is_ready, "the CSINode is ready")
 
     zone = {"topology.lane.example/zone": "a"}
     csi.declare(DriverInfo(name="a.lane.example", node_id="i-1", topology=zone, limit=7))
@@ -306,7 +306,7 @@ def test_the_csi_node_has_the_drivers_and_the_node_their_ids_and_topology(speake
     admin.until(path, lambda document: [each["nodeID"] for each in document["spec"]["drivers"] or ()] == ["i-2"])
     csi.withdraw("a.lane.example")
     admin.until(path, lambda document: not document["spec"]["drivers"])
-    eventually("nothing is wrong", lambda: csi.problem == "")
+    eventually(lambda: csi.problem == "", "nothing is wrong")
 
 
 def test_a_csi_node_of_an_earlier_node_of_that_name_is_replaced(speaker: Speaker) -> None:

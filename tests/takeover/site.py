@@ -10,7 +10,8 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.root.acceptance.outside import PATIENCE, Outside, mounts_below
+from tests.eventually import PATIENCE
+from tests.root.acceptance.outside import Outside, mounts_below
 from tests.takeover import objects
 from volmgr.host import syscalls
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.root.acceptance.outside import eventually
+from tests.eventually import eventually
 from tests.takeover import objects
 from tests.takeover.site import MountTable, Site
 
@@ -42,7 +42,7 @@ def test_what_kubelet_has_mounted_stays_as_it_is_and_goes_with_its_pods(site: Si
     site.remove_pods()
     for name in site.pods:
         node.volmgr("wait", name, "--for", "unmounted")
-    eventually(lambda: (site.mounts(), site.locks(), site.left()) == ({}, {}, []), lambda: str(site.left()))
+    eventually(lambda: (site.mounts(), site.locks(), site.left()) == ({}, {}, []), lambda: f"the end of {site.left()}")
     assert (site.directory / "marker").read_text() == "dir"
     assert (site.host_path / "marker").read_text() == "host"
     assert not node.json("orphans")["orphans"]

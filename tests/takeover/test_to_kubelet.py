@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.root.acceptance.outside import eventually
+from tests.eventually import eventually
 from tests.takeover import objects
 from tests.takeover.site import MountTable, Site
 
@@ -78,7 +78,7 @@ def test_kubelet_tries_once_to_unmount_a_local_directory_k_121675(site: Site) ->
 
     def let_go_after_a_refusal() -> None:
         try:
-            eventually(lambda: "target is busy" in site.kubelet_log(), site.kubelet_log)
+            eventually(lambda: "target is busy" in site.kubelet_log(), lambda: f"a refusal in {site.kubelet_log()}")
         finally:
             os.close(user)
 

@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess  # noqa: TID251 - a server of its own
 import tarfile
-import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from textwrap import dedent
 
 from plugins.cri.tests.client import Client
 
-from tests.live_node import PATIENCE
+from tests.eventually import PATIENCE, eventually
 from volmgr.host import syscalls
 
 IMAGE = "volmgr.test/busybox:1"
@@ -47,7 +46,7 @@ class Containerd:
         finally:
             self.client.close()
             self.process.terminate()
-            assert self.process.wait(PATIENCE) == 0, (self.top / "log").read_text()
+            assert self.process.wait(PATIENCE) == 0, self.last_words()
             mounts = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
             for target in reversed([each for each in mounts if each.startswith(f"{self.top}/")]):
                 syscalls.umount(target, syscalls.UMOUNT_DETACH)
@@ -62,6 +61,10 @@ class Containerd:
             command = ["containerd", "--config", str(self.top / "config.toml")]
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
+    def last_words(self) -> str:
+        """Give its log."""
+        return (self.top / "log").read_text()
+
     def kill(self) -> None:
         """End it as kill -9 does; its containers run on."""
         self.process.kill()
@@ -69,16 +72,14 @@ class Containerd:
 
     def import_image(self) -> None:
         """Let it have IMAGE."""
-        end = time.monotonic() + PATIENCE
-        while not self.socket.exists():
-            assert time.monotonic() < end, (self.top / "log").read_text()
+        eventually(self.socket.exists, lambda: f"its socket; {self.last_words()}")
         archive = self.top / "image.tar"
         archive.write_bytes(image(Path(shutil.which("busybox") or "/bin/busybox").read_bytes()))
         command = ["ctr", "-a", str(self.socket), "-n", "k8s.io", "images", "import", str(archive)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-        while not self.client.has_image(IMAGE):  # its CRI part hears of a new image by an event
-            assert time.monotonic() < end, (self.top / "log").read_text()
+        # Its CRI part hears of a new image by an event.
+        eventually(lambda: self.client.has_image(IMAGE), lambda: f"its image; {self.last_words()}")
 
 
 def _hard_wired() -> list[Path]:

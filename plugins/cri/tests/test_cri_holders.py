@@ -6,7 +6,6 @@ import queue
 import subprocess  # noqa: TID251 - an interpreter that has imported nothing yet
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import pytest
 from plugins.cri.tests.client import labelled
 from plugins.cri.tests.runtime_server import RuntimeServer
 
+from tests.eventually import eventually
 from tests.live_node import PATIENCE
 from volmgr.testing import FakeHost
 from volmgr_cri.holders import Holders
@@ -183,9 +183,7 @@ def test_a_runtime_that_hangs_is_asked_once_for_all_pods_until_a_while_has_passe
     assert (len(set(said)), server.asked) == (1, 1)
 
     server.goes_on.set()
-    end = time.monotonic() + PATIENCE
-    while (answer := asking.ask()) != "testd says that web runs":
-        assert time.monotonic() < end, answer
+    eventually(lambda: asking.ask() == "testd says that web runs", "an answer of the runtime")
     asking.holders.stop()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from plugins.cri.tests.client import labelled
 from plugins.cri.tests.containerd import IMAGE, Containerd, running
 from plugins.cri.tests.runtime_server import RuntimeServer
 
+from tests.eventually import eventually
 from tests.live_node import PATIENCE, LiveNode
 from tests.side_venv import SideVenv
 from volmgr.config import Config
@@ -66,16 +66,13 @@ def run_container(containerd: Containerd, node: LiveNode, name: str, container: 
 
 def until(node: LiveNode, name: str, text: str) -> None:
     """Return when `volmgr why` says something of a Pod."""
-    end = time.monotonic() + PATIENCE
-    while text not in (why := node.tell("why", name)):
-        assert time.monotonic() < end, why
+    eventually(lambda: text in node.tell("why", name), lambda: f"{text!r} in: {node.tell('why', name)}")
 
 
 def until_grpc_is_idle(pid: int) -> None:
     """Return when a process has none of grpc's threads: an open channel wakes them several times a second."""
-    end = time.monotonic() + PATIENCE
-    while any(name.startswith(("grpc", "event_engine", "lifeguard")) for name in thread_names(pid)):
-        assert time.monotonic() < end, "a channel stays open"
+    prefixes = ("grpc", "event_engine", "lifeguard")
+    eventually(lambda: not any(name.startswith(prefixes) for name in thread_names(pid)), "the end of a channel")
 
 
 def thread_names(pid: int) -> list[str]:

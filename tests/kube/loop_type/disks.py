@@ -12,13 +12,13 @@ from pathlib import Path
 from signal import SIGKILL
 from typing import Any
 
+from tests.eventually import PATIENCE, eventually
 from tests.kube.client import Client, Document, Refused
 from tests.kube.cluster import Cluster
 from tests.kube.drivers import LoopCsi, running_attacher, running_loopcsi
 from tests.kube.kube_node import KubeNode, NodeIdentity
 from tests.kube.objects import NO_TOKEN, claim, from_claim, persistent_volume
 from tests.kube.proxy import Proxy
-from tests.kube.servers import PATIENCE, eventually
 from tests.side_venv import SideVenv, write_package
 from volmgr.kube.resources import ATTACHMENTS, CSI_DRIVERS, NODES, PODS, VOLUMES
 from volmgr.model.names import attachment_name
@@ -212,7 +212,7 @@ def settle(disks: Disks) -> None:
         return not there
 
     for disk in disks.made:
-        eventually(f"{disk.handle} is not attached any more", partial(is_gone, disk))
+        eventually(partial(is_gone, disk), f"{disk.handle} is not attached any more")
     for disk in disks.made:
         disks.admin.delete(VOLUMES.path(name=disk.handle))
 
@@ -253,7 +253,7 @@ def refused(disks: Disks, *resources: str) -> Generator[None]:
         return False
 
     try:
-        eventually("the policy holds", is_refused)
+        eventually(is_refused, "the policy holds")
         yield
     finally:
         for document in documents:

@@ -9,13 +9,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-PATIENCE = 60.0
-"""Seconds after which what is waited for counts as failed."""
+from tests.eventually import PATIENCE, eventually
+
 BIN = Path(sys.executable).parent
 EMPTY_DIR = "kubernetes.io~empty-dir"
 
@@ -50,14 +50,6 @@ def mounts_below(path: Path) -> dict[str, str]:
     """Give each mount below a directory, with its line of the mount table."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     return {line.split(" ")[4]: line for line in lines if line.split(" ")[4].startswith(f"{path}/")}
-
-
-def eventually(holds: Callable[[], object], what: str | Callable[[], str] = "it did not come true") -> None:
-    """Look again and again at what says nothing when it changes."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, what if isinstance(what, str) else what()
-        time.sleep(0.01)
 
 
 class Outside:
@@ -103,7 +95,7 @@ class Outside:
             if ready:
                 assert b"READY=1" in channel.recv(4096), self.log.read_text()
             else:
-                eventually(self.answers, "no daemon listens")
+                eventually(self.answers, "a daemon that listens")
 
     def answers(self) -> bool:
         """Tell whether the daemon is alive to its clients."""
@@ -181,7 +173,7 @@ class Outside:
 
     def until_why(self, name: str, part: str) -> None:
         """Wait until this is said about a Pod."""
-        eventually(lambda: part in self.why(name), lambda: f"no {part!r} in: {self.why(name)}")
+        eventually(lambda: part in self.why(name), lambda: f"{part!r} in: {self.why(name)}")
 
     def log_text(self) -> str:
         """Give what the daemon has logged."""

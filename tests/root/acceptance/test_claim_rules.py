@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.eventually import eventually
 from tests.root.acceptance.objects import CLAIMED, Document, claim, directory, named
-from tests.root.acceptance.outside import Outside, eventually, memory, pod
+from tests.root.acceptance.outside import Outside, memory, pod
 
 
 def uses(name: str) -> Document:

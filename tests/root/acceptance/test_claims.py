@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.root.acceptance.outside import Outside, eventually, pod
+from tests.eventually import eventually
+from tests.root.acceptance.outside import Outside, pod
 
 Document = dict[str, Any]
 CLAIM: Document = {"name": "v", "persistentVolumeClaim": {"claimName": "orders"}}

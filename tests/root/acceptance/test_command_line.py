@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.root.acceptance.outside import BIN, Outside, disk, eventually, host_path, memory, pod
+from tests.eventually import eventually
+from tests.root.acceptance.outside import BIN, Outside, disk, host_path, memory, pod
 from volmgr.cli.app import cli
 
 COMMANDS = (

@@ -8,7 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.root.acceptance.outside import BIN, Outside, disk, eventually, memory, pod
+from tests.eventually import eventually
+from tests.root.acceptance.outside import BIN, Outside, disk, memory, pod
 
 NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.eventually import eventually
 from tests.root.acceptance.objects import CLAIMED, claim, local
-from tests.root.acceptance.outside import Outside, eventually, pod
+from tests.root.acceptance.outside import Outside, pod
 
 MIB = 1 << 20
 LOCAL = "kubernetes.io~local-volume"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.eventually import eventually
 from tests.root.acceptance.objects import (
     Document,
     claim,
@@ -19,7 +20,7 @@ from tests.root.acceptance.objects import (
     shows_config,
     shows_secret,
 )
-from tests.root.acceptance.outside import Outside, disk, eventually, host_path, memory, pod
+from tests.root.acceptance.outside import Outside, disk, host_path, memory, pod
 from tests.root.acceptance.test_images import layer, layout, repository
 
 DOWNWARD: Document = {
@@ -94,7 +95,7 @@ def test_everything_goes_when_its_pod_and_all_objects_left_while_no_daemon_ran(n
         file.unlink()
     node.start()
     node.wait("uid-shop", "unmounted")
-    eventually(lambda: gone(node), f"{node.mounts()}")
+    eventually(lambda: gone(node), lambda: f"the end of {node.mounts()}")
     assert (node.top / "data/file").read_text() == "kept"
     assert (node.top / "host").is_dir()
 
@@ -115,5 +116,5 @@ def test_everything_is_found_again_without_records_of_what_is_mounted(node: Outs
         file.unlink()
     node.start()
     node.wait("uid-shop", "unmounted")
-    eventually(lambda: gone(node), f"{node.mounts()}")
+    eventually(lambda: gone(node), lambda: f"the end of {node.mounts()}")
     assert (node.top / "data/file").read_text() == "kept"

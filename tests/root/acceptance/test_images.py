@@ -12,8 +12,9 @@ import tarfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from tests.eventually import eventually
 from tests.root.acceptance.objects import Document
-from tests.root.acceptance.outside import Outside, eventually, pod
+from tests.root.acceptance.outside import Outside, pod
 
 Entry = tuple[str, bytes | None, str]
 """The name of a tar entry, its type, and the name that a link has."""
@@ -122,7 +123,7 @@ def test_an_image_that_cannot_be_trusted_is_refused_and_nothing_leaves_its_direc
     eventually(lambda: place(node, "through").is_mount() or "out" in node.why("through"))
     assert not list(outside.iterdir())
     assert not list(tmp_path.rglob("climbed"))
-    eventually(lambda: not list(node.root.glob("volmgr/images/work/*/*")), "what was unpacked in vain is left")
+    eventually(lambda: not list(node.root.glob("volmgr/images/work/*/*")), "the end of what was unpacked in vain")
 
 
 def test_what_is_wrong_with_a_reference_is_said_and_the_pod_is_mounted_when_it_is_right(

@@ -4,7 +4,8 @@ import json
 import subprocess
 from pathlib import Path
 
-from tests.root.acceptance.outside import EMPTY_DIR, Outside, disk, eventually, memory, pod
+from tests.eventually import eventually
+from tests.root.acceptance.outside import EMPTY_DIR, Outside, disk, memory, pod
 
 
 def orphans(node: Outside) -> dict[str, str]:

@@ -6,7 +6,8 @@ import socket
 import subprocess
 from pathlib import Path
 
-from tests.root.acceptance.outside import Outside, eventually, memory, mounts_below, pod
+from tests.eventually import eventually
+from tests.root.acceptance.outside import Outside, memory, mounts_below, pod
 
 
 def test_files_are_followed_as_they_come_change_move_and_go(node: Outside) -> None:

@@ -8,8 +8,9 @@ import socket
 import stat
 from pathlib import Path
 
+from tests.eventually import eventually
 from tests.root.acceptance.objects import CLAIMED, Document, claim, config, directory, secret, shows_config
-from tests.root.acceptance.outside import Outside, disk, eventually, host_path, pod
+from tests.root.acceptance.outside import Outside, disk, host_path, pod
 
 ENV: list[Document] = [
     {"name": "PLAIN", "value": "plain"},

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.eventually import eventually
 from tests.root.acceptance.objects import Document, config, named, projected, secret, shows_config, shows_secret
-from tests.root.acceptance.outside import Outside, eventually, pod
+from tests.root.acceptance.outside import Outside, pod
 
 SECRET, CONFIG = "kubernetes.io~secret", "kubernetes.io~configmap"
 DOWNWARD, PROJECTED = "kubernetes.io~downward-api", "kubernetes.io~projected"

@@ -8,7 +8,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.root.acceptance.outside import BIN, Outside, disk, eventually, host_path, memory, pod
+from tests.eventually import eventually
+from tests.root.acceptance.outside import BIN, Outside, disk, host_path, memory, pod
 
 
 @contextmanager

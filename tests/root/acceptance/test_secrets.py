@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from tests.root.acceptance.objects import Document, named, projected, secret, shows_secret
-from tests.root.acceptance.outside import Outside, disk, eventually, pod
+from tests.root.acceptance.outside import Outside, disk, pod
 
 CONFIG = {
     "token_issuer": "https://issuer.example",
@@ -213,7 +214,7 @@ def test_no_value_of_a_secret_is_shown_recorded_logged_or_executed(traced: Trace
         traced.put_text(name, text)
     for name, said in expected.items():
         traced.until_why(name, said)
-    eventually(lambda: all(name in traced.log_text() for name in bad), "a broken file is not named in the log")
+    eventually(lambda: all(name in traced.log_text() for name in bad), "each broken file in the log")
     place = traced.volume("web", "s", "kubernetes.io~secret")
     token = traced.volume("web", "p", "kubernetes.io~projected") / "token"
     hidden.words.append(token.read_text().rpartition(".")[2])

@@ -6,7 +6,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from tests.root.acceptance.outside import Outside, disk, eventually, host_path, memory, pod
+from tests.eventually import eventually
+from tests.root.acceptance.outside import Outside, disk, host_path, memory, pod
 
 
 def size(node: Outside, name: str, volume: str = "v") -> int:

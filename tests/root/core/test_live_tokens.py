@@ -11,8 +11,8 @@ from typing import Any
 import jwt
 import pytest
 
+from tests.eventually import eventually
 from tests.live_node import PATIENCE, LiveNode
-from tests.root.acceptance.outside import eventually
 from volmgr.cli.client import Client
 from volmgr_downwardapi.plugin import DownwardApi
 from volmgr_projected.plugin import Projected
@@ -90,7 +90,7 @@ def test_a_daemon_that_was_killed_goes_on_with_the_same_token_and_key(tmp_path: 
 def test_the_key_set_is_made_before_anybody_asks_for_a_token(tmp_path: Path) -> None:
     with started(tmp_path, token_issuer="https://issuer.example") as node:
         key_set = node.root / "volmgr/tokens/jwks.json"
-        eventually(key_set.exists, "no key set was made")
+        eventually(key_set.exists, "a key set")
         (key,) = json.loads(key_set.read_text())["keys"]
         assert key["alg"] == "ES256"
 

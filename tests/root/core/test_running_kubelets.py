@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.root.acceptance.outside import Outside, eventually
+from tests.eventually import eventually
+from tests.root.acceptance.outside import Outside
 from volmgr import kubelet
 from volmgr.kubelet import kubelet_of
 
