@@ -26,7 +26,7 @@ from volmgr.host.local import local_host
 from volmgr.host.mount_watch import MountWatch
 from volmgr.host.tokens import LocalTokens
 from volmgr.loop import Loop
-from volmgr.messages import Ask, HoldGone, HoldTaken, Message, Reconstructed
+from volmgr.messages import Appeared, Ask, HoldGone, HoldTaken, Message, Reconstructed
 from volmgr.options import Options
 from volmgr.plugins import load as load_plugins
 from volmgr.process_ends import ProcessEnds
@@ -43,6 +43,7 @@ from volmgr.tenancy import HOOKS
 from volmgr.workers import Workers
 
 if TYPE_CHECKING:
+    from volmgr.kube.equipment import KubeEquipment
     from volmgr.kube.mode import KubeMode
     from volmgr.model.meta import ObjectRef
     from volmgr.sources.directory import DirectorySource
@@ -105,9 +106,9 @@ class Daemon:
         self.tokens = self._issuer()
         if self.tokens is not None:
             self.host = self.host.with_tokens(self.tokens)
-        self.kube: KubeMode | None = self._kube()
-        if self.kube is not None:
-            self.host = self.kube.equip(self.host)
+        equipment = self._kube_equipment()
+        if equipment is not None:
+            self.host = equipment.equip(self.host)
         self.registry = self._registry()
         self.holds = Holds(self.host)
         self.helpers = HelperRecords(self.host)
@@ -118,9 +119,8 @@ class Daemon:
             events=EventLog(time.time, self.config.events_kept),
             admission=Admission(self.config),
         )
+        self.kube = self._kube(equipment) if equipment is not None else None
         self.reconciler = Reconciler(self.world, self.host, self.config, self._outside())
-        if self.kube is not None:
-            self.kube.serve(self.world, self.registry)
         self.directory = self._directory()
         self.service = self._service()
         self.server = ApiServer(self.service, self.listener, frozenset({os.geteuid()}))
@@ -137,17 +137,22 @@ class Daemon:
         settings, host = self.config.token_issuer, self.host
         return LocalTokens(settings, host.files, host.paths, node_name=self.config.node_name) if settings else None
 
-    def _kube(self) -> KubeMode | None:
+    def _kube_equipment(self) -> KubeEquipment | None:
         """Give what speaks to an API server, if one is named; raises OperationError for one that cannot be used."""
         if not self._options.is_kubernetes_mode:
             return None
         if not self.config.node_name:
             raise OperationError("which Node of the cluster is this? name it with --node-name")
         from volmgr.kube.api import configured  # what it needs is only for those who have a cluster
-        from volmgr.kube.mode import KubeMode
+        from volmgr.kube.equipment import KubeEquipment
 
         api = configured(self._options.kubeconfig, self.config.kubernetes)
-        return KubeMode(api, self.config, self.host, self._post)
+        return KubeEquipment.of(api, self.config, self.host, lambda what: self._post(Appeared(what)))
+
+    def _kube(self, equipment: KubeEquipment) -> KubeMode:
+        from volmgr.kube.mode import KubeMode
+
+        return KubeMode(equipment, self.config, self.host, self._post, self.world, self.registry)
 
     def _registry(self) -> Registry:
         return Registry(
@@ -253,6 +258,8 @@ class Daemon:
         if self.directory is not None:
             self.world.sources[self.directory.name] = "not read yet"
             self.registry.expect(self.directory.name)
+        elif self.kube is None:
+            log.info("neither --manifests nor --kubeconfig is given: Pods come by the API only")
         self.reconciler.set_read_only(read_only=root.is_foreign(self.host))
         records.sweep(self.host.files, self.host.paths.state)
         self.registry.start()
