@@ -39,11 +39,8 @@ def _lines(lens: Lens, volume: ActualVolume) -> tuple[str, ...]:
 def _reasons(lens: Lens, volume: ActualVolume) -> Iterator[str]:
     for uid in sorted(volume.mounts):
         entry = lens.world.pods.get(uid)
-        whose = (
-            f"Pod {entry.pod.key}"
-            if entry
-            else f"Pod {uid}, which no source has{'' if lens.world.sources_ready else ' so far'}"
-        )
+        unread = "" if lens.world.sources_ready else " so far"
+        whose = f"Pod {entry.pod.key}" if entry else f"Pod {uid}, which no source has{unread}"
         if entry is not None and entry.is_held:
             yield from (f"{whose} is held by {hold.text}" for hold in hold_reports(entry))
             if entry.running:
