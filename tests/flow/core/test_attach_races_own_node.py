@@ -116,7 +116,7 @@ class OwnNodeSite(Site):
 
     def pass_time(self) -> None:
         """Let the next timer be due."""
-        self.thread.clock.now += KubeSettings().await_max
+        self.thread.clock.now += KubeSettings().status_retry_max
         self.thread.turn()
 
     def calm_down(self) -> bool:

@@ -227,7 +227,7 @@ def test_conflicts_that_do_not_end_are_tried_ever_more_seldom(site: Site) -> Non
     site.thread.pass_time(60)
     assert 10 < len(site.patches) < 20
     site.api.refusals.clear()
-    site.thread.pass_time(SETTINGS.await_max)
+    site.thread.pass_time(SETTINGS.status_retry_max)
     assert site.in_use == ["d"]
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from volmgr.errors import OperationError
-from volmgr.kube.certificates import KubeCertificates
-from volmgr.kube.checkpoint import TokensOnDisk
 from volmgr.kube.conditions import PodConditions, condition_in
 from volmgr.kube.csi_entries import in_process_drivers
 from volmgr.kube.csi_node import CsiNodes
@@ -20,9 +16,7 @@ from volmgr.kube.intake import SOURCE, Intake
 from volmgr.kube.node import OwnNode
 from volmgr.kube.pods import PodSource
 from volmgr.kube.referred import FETCHED, ReferredObjects
-from volmgr.kube.thread import KubeThread
-from volmgr.kube.tokens import KubeTokens
-from volmgr.messages import Appeared, Message, ReadingChanged
+from volmgr.messages import Message, ReadingChanged
 from volmgr.model.meta import ObjectRef
 from volmgr.model.names import attachment_of
 from volmgr.report.world import ServerReading
@@ -30,61 +24,52 @@ from volmgr.report.world import ServerReading
 if TYPE_CHECKING:
     from volmgr.config import Config
     from volmgr.host.interface import Host
-    from volmgr.kube.api import Api
+    from volmgr.kube.equipment import KubeEquipment
     from volmgr.report.world import World
     from volmgr.sources.registry import Registry
 
-log = logging.getLogger("volmgr.kube")
-
 
 class KubeMode:
-    """Begins and ends with the daemon: it equips the host, then serves a world. `post` reaches the main thread."""
+    """Reads for a world, and tells of it; begins and ends with the daemon. `post` reaches the main thread."""
 
     name = SOURCE
 
-    def __init__(self, api: Api, config: Config, host: Host, post: Callable[[Message], None]) -> None:
+    def __init__(
+        self,
+        equipment: KubeEquipment,
+        config: Config,
+        host: Host,
+        post: Callable[[Message], None],
+        world: World,
+        registry: Registry,
+    ) -> None:
+        node_name = config.node_name
+        thread, api, settings = basis = equipment.thread, equipment.api, config.kubernetes
+        self._equipment = equipment
+        self._thread = thread
         self._api = api
         self._config = config
-        self._host = host
         self._post = post
-        self._thread = KubeThread(config.kubernetes.requests)
-        self._kept = TokensOnDisk(host.files, host.paths) if config.kubernetes.checkpoint_secrets else None
-        self._tokens = KubeTokens(api, config.kubernetes, kept=self._kept)
-        written = (self._thread, api, config.kubernetes)
-        self._certificates = KubeCertificates(*written, config.node_name, lambda what: post(Appeared(what)))
-        self._csi = CsiNodes(*written, config.node_name, self._tell_reading)
-        self._conditions = PodConditions(*written) if config.kubernetes.pod_condition else None
-        self._watches = self._asked = 0
-
-    def equip(self, host: Host) -> Host:
-        """Give a host whose tokens and certificates come from the server."""
-        return host.with_tokens(self._tokens).with_certificates(self._certificates)
-
-    def serve(self, world: World, registry: Registry) -> None:
-        """Take a world to read for, and to tell of; before it begins."""
         self._world = world
+        self._watches = self._asked = 0
+        self._csi = CsiNodes(*basis, node_name, self._tell_reading)
+        self._conditions = PodConditions(*basis) if settings.pod_condition else None
+        intake = Intake(registry, world.plugins)
+        custody = Custody(host.files, host.paths, lambda: api.place, thread.now)
+        self._pods = PodSource(*basis, node_name, intake, registry, custody, record_retry=config.record_retry)
+        self._referred = ReferredObjects(Surroundings(*basis, intake, registry), self._count_reading)
+        self._node = OwnNode(
+            *basis,
+            node_name,
+            post,
+            self._saw_node,
+            self._renew_attachments,
+            controller_attach=config.controller_attaches,
+        )
+        world.events.listen(EventSink(*basis, node_name, about_in(world)).hear)
         world.fetched_kinds = FETCHED
         world.sources[SOURCE] = "not read yet"
         registry.expect(SOURCE)
-        thread, api, settings, node_name = self._thread, self._api, self._config.kubernetes, self._config.node_name
-        intake = Intake(registry, world.plugins)
-        custody = Custody(self._host.files, self._host.paths, lambda: api.place, thread.now)
-        self._pods = PodSource(
-            thread, api, settings, node_name, intake, registry, custody, record_retry=self._config.record_retry
-        )
-        self._referred = ReferredObjects(Surroundings(thread, api, settings, intake, registry), self._count_reading)
-        attaches = self._config.controller_attaches
-        self._node = OwnNode(
-            thread,
-            api,
-            settings,
-            node_name,
-            self._post,
-            self._saw_node,
-            self._renew_attachments,
-            controller_attach=attaches,
-        )
-        world.events.listen(EventSink(thread, api, settings, node_name, about_in(world)).hear)
 
     def start(self) -> None:
         """Begin to read."""
@@ -114,18 +99,13 @@ class KubeMode:
 
     def forget(self, uid: str) -> None:
         """Drop what was issued for a Pod that is gone, and what is said of it; on a worker."""
-        self._certificates.forget(uid)
         if self._conditions is not None:
             self._conditions.forget(uid)
-        try:
-            self._tokens.forget(uid)
-        except OperationError as error:  # the next look at what is in use tries again
-            log.warning("a kept token of the Pod %s is still on disk: %s", uid, error)
+        self._equipment.forget(uid)
 
     def retain(self, uids: Collection[str]) -> None:
         """Keep on disk what was issued for these Pods, and nothing else; raises OperationError. On a worker."""
-        if self._kept is not None:
-            self._kept.retain(uids)
+        self._equipment.retain(uids)
 
     def accept(self) -> str:
         """Believe the server that Pods which it has not have gone; from any thread. Raises OperationError."""

@@ -1,4 +1,4 @@
-"""The own Node: what is attached to it is read, and what is in use is told."""
+"""The own Node: what is attached to it is read, and what is in use is told. What is next, `node_state` says."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from volmgr.kube.api import PatchKind
-from volmgr.kube.pace import longer
+from volmgr.kube.node_state import NodeState
 from volmgr.kube.reflector import Reflector
 from volmgr.kube.resources import NODES
 from volmgr.kube.wire import Seen
 from volmgr.manifest import read_object
 from volmgr.messages import Message, NodeMissing, NodeStatusRead
-from volmgr.model.objects import MANAGED, Node
+from volmgr.model.objects import MANAGED
 from volmgr.model.schema import SchemaError, Unknown
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from volmgr.kube.errors import ApiError
     from volmgr.kube.thread import KubeThread
     from volmgr.model.kube import KubeSettings
+    from volmgr.model.objects import Node
     from volmgr.timers import Timer
 
 log = logging.getLogger("volmgr.kube")
@@ -55,20 +56,8 @@ class OwnNode:
         self._saw = saw
         self._attached = attached
         self._controller_attach = controller_attach
-        self._in_use: tuple[str, ...] | None = None
-        """What the status is to say; None as long as what is mounted was not looked for."""
-        self._lists = 0
-        """How many lists of volumes in use we were told."""
-        self._sent: tuple[int, tuple[str, ...]] = (0, ())
-        """Which of them was patched last, or is being."""
-        self._doubted = ""
-        """The resourceVersion that a patch without an answer goes by: while it is the Node's, that list may come."""
-        self._shown = 0
-        """How many of them the server had when it said what we know of the Node."""
-        self._node: Node | None = None
+        self._state = NodeState()
         self._timer: Timer | None = None
-        self._patching = False
-        self._pause = 0.0
         self._marking = False
         self._complaints: dict[str, str] = {}
         self.reflector = Reflector(thread, api, NODES, self, settings, field_selector=f"metadata.name={name}")
@@ -79,8 +68,7 @@ class OwnNode:
 
     def report(self, in_use: tuple[str, ...]) -> None:
         """Let the status say which volumes are in use."""
-        self._in_use = in_use
-        self._lists += 1
+        self._state = self._state.wanting(in_use)
         self._patch_soon(self._settings.status_debounce)
 
     def listed(self, seen: Sequence[Seen]) -> None:
@@ -93,9 +81,9 @@ class OwnNode:
     def changed(self, seen: Seen) -> None:
         """Take the Node as it is now."""
         self._take(seen.raw)
-        if self._node is not None and self._in_use not in {None, self._node.volumes_in_use}:
-            overwritten = self._shown == self._lists  # whoever does so again and again must not make us spin
-            self._patch_soon(self._settings.await_initial if overwritten else 0.0)
+        after = self._state.patch_after(self._settings)
+        if after is not None:
+            self._patch_soon(after)
 
     def gone(self, seen: Seen) -> None:
         """Take note that the Node was deleted."""
@@ -104,11 +92,11 @@ class OwnNode:
 
     def troubled(self, error: ApiError | None) -> None:
         """Say why the Node is not known; once it is, that stands."""
-        if error is not None and self._node is None:
+        if error is not None and self._state.node is None:
             self._post(NodeMissing(str(error)))
 
     def _miss(self) -> None:
-        self._node = None
+        self._state = self._state.missing()
         self._post(NodeMissing(f"{self._api.address} has no Node {self._name}; register it, volmgrd never does"))
 
     def _take(self, raw: bytes) -> None:
@@ -119,23 +107,16 @@ class OwnNode:
         except SchemaError as error:
             log.warning("the Node %s cannot be read: %s", self._name, error)
             return
-        if self._node is not None and _is_older(node, self._node):
-            node = self._node  # a watch may lag behind what a patch was answered with, and an answer behind a watch
-        if self._node is not None and (anew := set(node.volumes_attached).difference(self._node.volumes_attached)):
-            self._attached(sorted(volume.name for volume in anew))
-        self._node = node
+        before, self._state = self._state, self._state.seeing(node)
+        if anew := self._state.anew(before):
+            self._attached(anew)
         self._saw(node.metadata.uid)  # which server this is must be decided before its Node lets unmounts begin
-        self._tell(node)
-        self._mark(node)
+        self._tell()
+        self._mark()
 
-    def _tell(self, node: Node) -> None:
-        if self._is_there(node) and not self._patching:  # else an older list is still on its way there
-            self._shown = self._lists
-        self._post(NodeStatusRead(node, reports=self._shown))
-
-    def _is_there(self, node: Node) -> bool:
-        """Say whether a Node shows what is to be shown, and an older list cannot come after it."""
-        return node.volumes_in_use == self._in_use and node.metadata.resource_version != self._doubted
+    def _tell(self) -> None:
+        if self._state.node is not None:
+            self._post(NodeStatusRead(self._state.node, reports=self._state.shown))
 
     def _patch_soon(self, seconds: float) -> None:
         if self._timer is None:
@@ -143,67 +124,50 @@ class OwnNode:
 
     def _patch(self) -> None:
         self._timer = None
-        node, wanted = self._node, self._in_use
-        if self._patching or node is None or wanted is None:
-            return
-        if self._is_there(node):
-            if self._shown != self._lists:
-                self._tell(node)
-            return
-        if node.volumes_in_use != wanted:  # else the last list may still come: to tell it again ends that doubt
-            self._sent = self._lists, wanted
-        self._patching = True
-        path = NODES.path(name=self._name, subresource="status")
-        version = node.metadata.resource_version  # a patch that is late must not undo what came after it
-        body = {"metadata": {"resourceVersion": version}, "status": {"volumesInUse": list(self._sent[1])}}
-        self._thread.ask(
-            lambda: self._api.patch(path, body, kind=PatchKind.MERGE),
-            self._patched,
-            lambda error: self._not_patched(error, version),
-        )
+        sending, told = self._state.sending(), self._state.telling()
+        if sending is not None:
+            self._state = sending
+            path, body = NODES.path(name=self._name, subresource="status"), sending.patch
+            self._thread.ask(
+                lambda: self._api.patch(path, body, kind=PatchKind.MERGE), self._patched, self._not_patched
+            )
+        elif told.shown != self._state.shown:
+            self._state = told
+            self._tell()
 
     def _patched(self, raw: bytes) -> None:
-        self._patching = False
-        if self._node is None:
+        self._state = self._state.answered()
+        if self._state.node is None:
             return  # it was deleted meanwhile
-        self._doubted = ""
         self._complaints.pop("volumesInUse", None)
-        self._shown, sent = self._sent
         self._take(raw)
-        agreed = self._node.volumes_in_use == sent
-        self._pause = 0.0 if agreed else self._longer(self._settings.await_initial)
-        self._patch_soon(self._pause)  # what is in use may have changed meanwhile; another writer must not make us spin
+        self._state = self._state.paced(self._settings)
+        self._patch_soon(self._state.pause)  # what is in use may have changed meanwhile
 
-    def _not_patched(self, error: ApiError, version: str) -> None:
-        self._patching = False
-        if error.is_conflict:  # somebody wrote meanwhile
-            self._pause = self._longer(self._settings.status_debounce)
-            self._patching = True  # until it is read what: behind a proxy no watch says so
-            self._thread.later(self._pause, self._read)
+    def _not_patched(self, error: ApiError) -> None:
+        if error.is_conflict:
+            self._state = self._state.conflicted(self._settings)
+            self._thread.later(self._state.pause, self._read)
             return
-        self._doubted = self._doubted if error.is_denied else version
-        self._pause = self._longer(self._settings.await_initial)
+        self._state = self._state.failed(error, self._settings)
         self._complain("volumesInUse", error)
-        self._patch_soon(max(self._pause, error.retry_after))
+        self._patch_soon(max(self._state.pause, error.retry_after))
 
     def _read(self) -> None:
         path = NODES.path(name=self._name)
-        self._thread.ask(lambda: self._api.get(path), self._was_read, lambda error: self._not_patched(error, ""))
+        self._thread.ask(lambda: self._api.get(path), self._was_read, self._not_patched)
 
     def _was_read(self, raw: bytes) -> None:
-        self._patching = False
-        if self._node is not None:
+        self._state = self._state.was_read()
+        if self._state.node is not None:
             self._take(raw)
             self._patch_soon(0.0)
 
-    def _longer(self, first: float) -> float:
-        return longer(self._pause, first, self._settings.await_max)
-
-    def _mark(self, node: Node) -> None:
+    def _mark(self) -> None:
         """Say by the annotation who attaches, as kubelet does."""
-        said = node.metadata.annotations.get(MANAGED)
+        node = self._state.node
         wanted = "true" if self._controller_attach else None
-        if self._marking or said == wanted:
+        if self._marking or node is None or node.metadata.annotations.get(MANAGED) == wanted:
             return
         self._marking = True
         body = {"metadata": {"annotations": {MANAGED: wanted}}}
@@ -212,7 +176,7 @@ class OwnNode:
 
     def _marked(self, raw: bytes) -> None:
         self._marking = False
-        if self._node is not None:
+        if self._state.node is not None:
             self._take(raw)
 
     def _not_marked(self, error: ApiError) -> None:
@@ -227,12 +191,4 @@ class OwnNode:
 
     def _mark_again(self) -> None:
         self._marking = False
-        if self._node is not None:
-            self._mark(self._node)
-
-
-def _is_older(node: Node, known: Node) -> bool:
-    """Say whether a state of the Node is older than what is known; resourceVersions of one object can be compared."""
-    version, before = node.metadata.resource_version, known.metadata.resource_version
-    same = node.metadata.uid == known.metadata.uid and version.isdigit() and before.isdigit()
-    return same and int(version) < int(before)
+        self._mark()

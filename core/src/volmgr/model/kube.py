@@ -52,6 +52,10 @@ class KubeSettings:
     """Longest such pause."""
     status_debounce: float = _duration("status_debounce", 0.02)
     """How long further changes of volumesInUse are waited for before the node's status is patched."""
+    status_retry_initial: float = _duration("status_retry_initial", 0.5)
+    """First pause before the node's status is patched again, where that failed, or another writer undid it."""
+    status_retry_max: float = _duration("status_retry_max", 10.0)
+    """Longest such pause."""
     checkpoint_secrets: bool = field(default=False, metadata={"name": "checkpoint_secrets"})
     """Keep Secrets and unexpired tokens on disk (mode 0600), so that Pods that use them start without the server."""
     pod_condition: bool = field(default=False, metadata={"name": "pod_condition"})
@@ -70,7 +74,14 @@ class KubeSettings:
                 raise ValueError(f"{name} is {getattr(self, name)}; write 1 or more")
         if self.object_watches < 0:
             raise ValueError(f"object_watches is {self.object_watches}; write 0 or more")
-        for name in ("backoff_initial", "await_initial", "request_timeout", "object_lifetime", "watch_lifetime"):
+        for name in (
+            "backoff_initial",
+            "await_initial",
+            "status_retry_initial",
+            "request_timeout",
+            "object_lifetime",
+            "watch_lifetime",
+        ):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is 0; write how long, such as 1s")
 
