@@ -139,7 +139,11 @@ class TestNode:
         return self.registry.forget(uid)
 
     def _retain(self, refs: frozenset[ObjectRef], _uids: frozenset[str]) -> None:
-        self.registry.retain(refs)
+        def retain() -> Message:
+            self.registry.retain(refs)
+            return Ask(lambda: None)
+
+        self.reconciler.run("keeping the objects in use on disk", retain)
 
     def _keep(self, refs: frozenset[ObjectRef]) -> None:
         self.registry.keep(refs)
