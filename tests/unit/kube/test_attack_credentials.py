@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,8 @@ def test_keys_that_a_killed_daemon_left_in_memory_are_removed_by_the_next(
         finally:
             reader.kill()
     for each in pid.read_text().split():
-        os.kill(int(each), signal.SIGKILL)
+        with suppress(ProcessLookupError):  # the kernel may hang up on a stopped orphan before we come to it
+            os.kill(int(each), signal.SIGKILL)
     assert mine
     assert mine <= leftovers()
     alive = Path(f"/dev/shm/volmgr-kube-{os.getpid()}-other")
