@@ -116,6 +116,11 @@ class MemoryApi:
         who = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version}
         return {**who, "metadata": {"resourceVersion": str(self._version)}, "items": items}
 
+    def refuse(self, error: ApiError | None) -> None:
+        """Refuse every request from now on; None: no more."""
+        with self._lock:
+            self.refusal = error
+
     def _note(self, method: str, path: str, body: object) -> None:
         self.requests.append((method, path, body))
         if self.down:

@@ -7,6 +7,7 @@ from queue import Queue
 
 import pytest
 
+from tests.eventually import eventually
 from tests.unit.kube.memory_api import MemoryApi
 from tests.unit.kube.recording import QUICK, Clock, Kubeconfigs, done, pass_time
 from tests.unit.kube.scripted_server import Exchange, ScriptedServer, list_of
@@ -217,11 +218,12 @@ def test_only_what_somebody_waits_for_is_asked_of_the_server_s_storage(
     pass_time(clocked, clock, 60.1)
     assert told.next() == "disk is there"
     done(clocked)
-    api.refusal = ApiError("Too large resource version", status=504, reason="Timeout")
+    api.refuse(ApiError("Too large resource version", status=504, reason="Timeout"))
     pass_time(clocked, clock, 60.1)
-    done(clocked)
-    api.refusal = None
-    pass_time(clocked, clock, 1.1)
+    eventually(lambda: asked(api) == 4)
+    api.refuse(None)
+    while asked(api) < 5:  # the refusal may be still on its way
+        pass_time(clocked, clock, 1.1)
     assert told.next() == "disk is there"
     assert [query for _, query in api.asked("GET")] == [{}, {}, {"resourceVersion": "2"}, {"resourceVersion": "2"}, {}]
 
