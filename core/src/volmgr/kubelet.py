@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from volmgr.host import syscalls
+from volmgr.host.peers import peer_of
 
 _ROOT = "/var/lib/kubelet"
 """Kubelet's default of `--root-dir`."""
@@ -23,7 +23,6 @@ _SOCKET = "pod-resources/kubelet.sock"
 _BEFORE_ROOT = frozenset({"--", "", "--kubelet-arg=", "--kubelet-"})
 """What stands before `root-dir` in an option of kubelet, of k3s and rke2 (one word or two), and of k0s."""
 _DELETED = " (deleted)"  # an upgrade has replaced the program of a process
-_CREDENTIALS = struct.Struct("=iII")  # struct ucred: pid, uid, gid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +128,6 @@ def _listener(path: Path) -> int | None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as probe:
         try:
             probe.connect(os.fsencode(path))
-            credentials = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            return peer_of(probe).pid or None
         except OSError:
             return None
-    pid: int = _CREDENTIALS.unpack(credentials)[0]
-    return pid or None

@@ -6,7 +6,6 @@ Not http.client, which takes 25 ms to import: a whole command has 150.
 from __future__ import annotations
 
 import socket
-import struct
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from volmgr import SOCKET
+from volmgr.host.peers import peer_of
 
 TIMEOUT = 30.0
 """Seconds that the daemon may take to answer what it need not wait for."""
@@ -23,7 +23,6 @@ RETRY = 0.05
 """Seconds between attempts to reach a daemon that has just gone: it is being started again."""
 RESTART = 30.0
 """Seconds within which a daemon that has just gone is expected back."""
-_CREDENTIALS = struct.Struct("3i")
 _CHUNK = 64 << 10
 _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
@@ -176,8 +175,7 @@ class Client:
 
     def daemon_pid(self) -> int:
         """Give the process ID of whoever listens."""
-        credentials = self._connect().getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        return int(_CREDENTIALS.unpack(credentials)[0])
+        return peer_of(self._connect()).pid
 
     def _connect(self) -> socket.socket:
         if self._socket is None:

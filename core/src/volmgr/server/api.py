@@ -9,12 +9,12 @@ import errno
 import logging
 import os
 import socket
-import struct
 import threading
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from volmgr.host.peers import peer_of
 from volmgr.server import messages
 from volmgr.server.routes import respond
 from volmgr.server.stream import EventStream
@@ -30,7 +30,6 @@ REFUSED_KEPT = 16
 """Connections of clients that are not served, and that may not have read so yet."""
 SEND_TIMEOUT = 30.0
 """Seconds that a client may take to read what it asked for."""
-_CREDENTIALS = struct.Struct("3i")
 _NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 
 
@@ -108,8 +107,7 @@ class ApiServer:
 
     def _refusal(self, connection: socket.socket) -> bytes:
         """Say why a connection is not served; empty when it is."""
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        _pid, uid, _gid = _CREDENTIALS.unpack(credentials)
+        uid = peer_of(connection).uid
         if uid not in self._allowed:
             return messages.problem(403, f"user {uid} may not use this socket", close=True)
         if len(self._connections) >= CONNECTIONS:

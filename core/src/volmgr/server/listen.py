@@ -6,17 +6,17 @@ import errno
 import os
 import socket
 import stat
-import struct
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from volmgr.host.peers import peer_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 BACKLOG = 1024
 """Connections that may wait to be accepted; the kernel allows as many as net.core.somaxconn."""
-_CREDENTIALS = struct.Struct("3i")
 _umask = threading.Lock()
 
 
@@ -50,9 +50,7 @@ def remove(path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, suppress(OSError):
         probe.settimeout(0)
         probe.connect(str(path))
-        said = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        pid, _uid, _gid = _CREDENTIALS.unpack(said)
-        if pid == os.getpid() and not path.is_symlink():
+        if peer_of(probe).pid == os.getpid() and not path.is_symlink():
             path.unlink()
 
 
