@@ -70,15 +70,20 @@ class ReferencesMachine(RuleBasedStateMachine):
             case _:
                 pass
 
-    def count(self, watches: int, asked: int) -> None:
-        self.counted = watches, asked
+    def count(self) -> None:
+        self.counted = self.references.watches, self.references.asked
 
     @rule(ref=st.sampled_from((*REFS, BUNDLES)))
     def refer(self, ref: ObjectRef) -> None:
         if ref not in self.referred:
-            self.said.pop(ref, None)
+            self.forget(ref)
         self.referred.setdefault(ref)
         self.references.refer([ref], [])
+
+    def forget(self, ref: ObjectRef) -> None:
+        """Let it be told anew of what is newly referred to, unless all of its kind are followed and so were told of."""
+        if ref.kind not in COLLECTED or all(other.kind != ref.kind for other in self.referred):
+            self.said.pop(ref, None)
 
     @precondition(lambda self: self.referred)
     @rule(data=st.data())
@@ -94,8 +99,8 @@ class ReferencesMachine(RuleBasedStateMachine):
         ref = data.draw(st.sampled_from(list(self.referred)))
         if other not in self.referred:
             del self.referred[ref]
+            self.forget(other)
             self.referred[other] = None
-            self.said.pop(other, None)
             self.references.refer([other], [ref])
 
     @rule(ref=st.sampled_from(REFS))
