@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import cast
 
 from volmgr import SOCKET
-from volmgr.host.peers import peer_of
 
 TIMEOUT = 30.0
 """Seconds that the daemon may take to answer what it need not wait for."""
@@ -175,6 +174,8 @@ class Client:
 
     def daemon_pid(self) -> int:
         """Give the process ID of whoever listens."""
+        from volmgr.host.peers import peer_of  # `volmgr --help` need not pay for it
+
         return peer_of(self._connect()).pid
 
     def _connect(self) -> socket.socket:
