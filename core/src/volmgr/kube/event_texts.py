@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from volmgr.model.volume import VolumeMode
 from volmgr.operations import Verb
 from volmgr.report.events import Event, Severity
+from volmgr.report.times import utc
 
 if TYPE_CHECKING:
     from volmgr.report.world import World
@@ -198,12 +198,12 @@ def core_series(count: int, last: float) -> Mapping[str, object]:
 
 def micro_time(seconds: float) -> str:
     """Give Kubernetes' MicroTime."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return utc(seconds, "microseconds")
 
 
 def second_time(seconds: float) -> str:
     """Give Kubernetes' Time."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return utc(seconds, "seconds")
 
 
 def _metadata(telling: Telling, name: str) -> Mapping[str, str]:

@@ -9,4 +9,9 @@ def rfc3339(seconds: float) -> str | None:
     """Give Unix time in seconds as text, to the millisecond; None for 0 and for infinity, which are never."""
     if not seconds or seconds == float("inf"):
         return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return utc(seconds, "milliseconds")
+
+
+def utc(seconds: float, to: str) -> str:
+    """Give Unix time in seconds as text, to the `milliseconds`, or as `datetime.isoformat` has it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=to).replace("+00:00", "Z")
