@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from volmgr.errors import OperationError, SpecError
-from volmgr.model.meta import ObjectMeta, ObjectRef
+from volmgr.model.meta import ObjectMeta, ObjectRef, absent
 from volmgr.model.objects import PersistentVolumeClaim
 from volmgr.model.selectors import matches_node
 from volmgr.model.volume import PersistentVolume, VolumeMode
@@ -105,8 +105,7 @@ def resolve(pod: Pod, volume: PodVolume, objects: Objects) -> Bound:
 def _lack(ref: ObjectRef, what: str, objects: Objects) -> OperationError:
     """Give the error for an object that is not there, or not known yet."""
     check_known(ref, objects)
-    absence = objects.absence(ref)
-    return OperationError(f"{what} does not exist" + (f": {absence}" if absence else "; add it to the manifests"))
+    return OperationError(absent(what, objects.absence(ref)))
 
 
 def check_known(ref: ObjectRef, objects: Objects) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.errors import OperationError, SpecError
 from volmgr.model.downward import Amounts, resource_field, variable_field
-from volmgr.model.meta import ObjectRef
+from volmgr.model.meta import ObjectRef, absent
 from volmgr.model.objects import ConfigMap, Object, Secret
 
 if TYPE_CHECKING:
@@ -132,8 +132,7 @@ class Environment:
             raise OperationError(f"it waits for {ref}: {why}")
         if optional:
             return None
-        absence = self._around.absence(ref)
-        raise OperationError(f"{ref} does not exist" + (f": {absence}" if absence else "; add it to the manifests"))
+        raise OperationError(absent(str(ref), self._around.absence(ref)))
 
 
 def check(pod: Pod, container: Container, expression: str) -> None:

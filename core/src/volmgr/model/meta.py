@@ -46,3 +46,8 @@ class ObjectRef:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+def absent(what: str, absence: str) -> str:
+    """Say that an object does not exist; `absence` says who would have it, empty: the manifests would."""
+    return f"{what} does not exist" + (f": {absence}" if absence else "; add it to the manifests")
