@@ -105,6 +105,15 @@ def taken_back(undo: Callable[[], object], what: str) -> Generator[None]:
 
 
 @contextmanager
+def extra_needed(what: str, extra: str) -> Generator[None]:
+    """Turn a library that is not there into what is to be installed: raises PluginError."""
+    try:
+        yield
+    except ImportError as error:
+        raise PluginError(f"{what} needs {error.name}: pip install 'volmgr[{extra}]'") from None
+
+
+@contextmanager
 def uncertain_if_it_fails() -> Generator[None]:
     """Say that no failure within is a clean one any more: what was to be made is there, and the next try goes on."""
     try:

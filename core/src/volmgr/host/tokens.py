@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from volmgr.errors import OperationError, PluginError
+from volmgr.errors import OperationError, extra_needed
 from volmgr.host.interface import Files
 from volmgr.host.paths import Paths
 from volmgr.model.objects import ServiceAccount
@@ -93,7 +92,7 @@ class LocalTokens:
             return key
 
     def _made(self) -> bytes:
-        with _installed():
+        with extra_needed("signing tokens (token_issuer)", "tokens"):
             from volmgr.host.signing import new_key
         pem = new_key(self._settings.algorithm)
         self._files.ensure_directory(self._directory, _DIRECTORY)
@@ -102,7 +101,7 @@ class LocalTokens:
 
     def _read(self, pem: bytes) -> SigningKey:
         path = self._directory / KEY
-        with _installed():
+        with extra_needed("signing tokens (token_issuer)", "tokens"):
             from volmgr.host.signing import SigningKey
         try:
             return SigningKey.read(pem)
@@ -126,16 +125,6 @@ class LocalTokens:
         if all(each.get("kid") != key.kid for each in keys):
             text = msgspec.json.format(msgspec.json.encode({"keys": [key.public, *keys]}))
             self._files.write(path, text + b"\n", _PUBLIC, durable=True)
-
-
-@contextmanager
-def _installed() -> Generator[None]:
-    """Turn a missing library into what is to be installed."""
-    try:
-        yield
-    except ImportError as error:
-        message = f"signing tokens (token_issuer) needs {error.name}: pip install 'volmgr[tokens]'"
-        raise PluginError(message) from None
 
 
 def _keys(text: bytes | None) -> list[dict[str, object]]:

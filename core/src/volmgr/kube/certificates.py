@@ -12,20 +12,17 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from volmgr.errors import OperationError, PluginError, SpecError, TransientError, VolmgrError
+from volmgr.errors import OperationError, SpecError, TransientError, VolmgrError, extra_needed
 from volmgr.host.interface.certificates import Certificate, CertificateWish
 from volmgr.kube.certificate_state import FAILED_PAUSE, State, settled
 from volmgr.kube.errors import ApiError
 from volmgr.kube.reflector import Reflector
 from volmgr.kube.resources import CERTIFICATE_REQUESTS, NODES, SERVICE_ACCOUNTS
-from volmgr.kube.wire import Seen
+from volmgr.kube.wire import Seen, seen_of
 from volmgr.report.times import rfc3339
 
 if TYPE_CHECKING:
@@ -38,15 +35,6 @@ log = logging.getLogger("volmgr.kube")
 
 _Key = tuple[str, str, int]
 """UID of the Pod, name of the volume, number of the source."""
-
-
-class _Metadata(msgspec.Struct):
-    uid: str = ""
-    name: str = ""
-
-
-class _Named(msgspec.Struct):
-    metadata: _Metadata
 
 
 class KubeCertificates:
@@ -150,14 +138,14 @@ class KubeCertificates:
         with self._lock:
             state = self._states.get(key)
         if state is None and held:
-            with _installed():
+            with extra_needed("podCertificate", "tokens"):
                 from volmgr.kube.key_pairs import held_certificate
             state = State(good=held_certificate(held))
         return state or State()
 
     def _ask(self, key: _Key, state: State, pod: Pod, wish: CertificateWish, now: float) -> State:
         """Make a request, and give what is known then: a signer may be quicker than the answer."""
-        with _installed():
+        with extra_needed("podCertificate", "tokens"):
             from volmgr.kube.key_pairs import new_key
         private, proof = new_key(wish.key_type)
         namespace = pod.metadata.namespace
@@ -205,7 +193,7 @@ class KubeCertificates:
         }
 
     def _uid(self, path: str) -> str:
-        return msgspec.json.decode(self._api.get(path), type=_Named).metadata.uid
+        return seen_of(self._api.get(path)).uid
 
     def _instead(self, state: State, error: VolmgrError, now: float) -> Certificate:
         """Give the certificate that there is, for a while; raise when there is none that is good."""
@@ -238,12 +226,3 @@ def _explained(wish: CertificateWish, error: ApiError) -> VolmgrError:
     if error.is_unreachable:
         return TransientError(text, waits_for="the API server")
     return OperationError(text)
-
-
-@contextmanager
-def _installed() -> Generator[None]:
-    """Turn a missing library into what is to be installed."""
-    try:
-        yield
-    except ImportError as error:
-        raise PluginError(f"podCertificate needs {error.name}: pip install 'volmgr[tokens]'") from None
