@@ -41,7 +41,7 @@ class Site:
         registry = Registry(host.files, host.paths, self.hear, binds_claims=False)
         intake = Intake(registry, Plugins())
         around = Surroundings(self.thread, self.api, SETTINGS, intake, registry, jitter=lambda: 1.0)
-        self.references = ReferredObjects(around, lambda _watches, _asked: None)
+        self.references = ReferredObjects(around, lambda: None)
 
     def hear(self, change: Change) -> None:
         match change:

@@ -82,7 +82,7 @@ def follow(thread: KubeThread, clocked: KubeThread, told: Told, counted: list[tu
         host = FakeHost()
         registry = Registry(host.files, host.paths, told, binds_claims=False)
         around = Surroundings(on, api, settings, Intake(registry, Plugins()), registry, jitter=lambda: 1.0)
-        references = ReferredObjects(around, lambda watches, asked: counted.append((watches, asked)))
+        references = ReferredObjects(around, lambda: counted.append((references.watches, references.asked)))
         made.append((on, references))
         return references
 

@@ -51,13 +51,12 @@ class KubeMode:
         self._config = config
         self._post = post
         self._world = world
-        self._watches = self._asked = 0
         self._csi = CsiNodes(*basis, node_name, self._tell_reading)
         self._conditions = PodConditions(*basis) if settings.pod_condition else None
         intake = Intake(registry, world.plugins)
         custody = Custody(host.files, host.paths, lambda: api.place, thread.now)
         self._pods = PodSource(*basis, node_name, intake, registry, custody, record_retry=config.record_retry)
-        self._referred = ReferredObjects(Surroundings(*basis, intake, registry), self._count_reading)
+        self._referred = ReferredObjects(Surroundings(*basis, intake, registry), self._tell_reading)
         self._node = OwnNode(
             *basis,
             node_name,
@@ -127,12 +126,11 @@ class KubeMode:
         self._csi.saw_node(uid)
         self._pods.saw_node(uid)
 
-    def _count_reading(self, watches: int, asked: int) -> None:
-        self._watches, self._asked = watches, asked
-        self._tell_reading()
-
     def _tell_reading(self) -> None:
         reading = ServerReading(
-            server=self._api.address, watches=self._watches, asked=self._asked, unregistered=self._csi.missing
+            server=self._api.address,
+            watches=self._referred.watches,
+            asked=self._referred.asked,
+            unregistered=self._csi.missing,
         )
         self._post(ReadingChanged(reading))

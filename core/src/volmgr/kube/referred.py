@@ -36,11 +36,10 @@ FETCHED = WATCHED | ASKED | COLLECTED
 class ReferredObjects:
     """Follows what is referred to; on the thread of kube mode."""
 
-    def __init__(self, around: Surroundings, told: Callable[[int, int], None] = lambda _watches, _asked: None) -> None:
-        """Call `told` with how many watches there are, and objects that are asked for, whenever that has changed."""
+    def __init__(self, around: Surroundings, counted: Callable[[], None]) -> None:
+        """Call `counted` whenever there are more or fewer `watches`, or objects that are `asked` for."""
         self._around = around
-        self._told = told
-        self._counted = (0, 0)
+        self._counted = counted
         self._limit = around.settings.object_watches if around.api.watch_target() is not None else 0
         self._following: dict[ObjectRef, Following] = {}
         self._watched: set[ObjectRef] = set()
@@ -60,15 +59,14 @@ class ReferredObjects:
 
     def refer(self, added: Iterable[ObjectRef], removed: Iterable[ObjectRef]) -> None:
         """Follow what is referred to now, and no longer what is not."""
+        before = self.watches, self.asked
         for ref in sorted(removed):
             self._forget(ref)
         self._promote()  # before those that come: what waits longer is first
         for ref in sorted(added):
             self._follow(ref)
-        counted = self.watches, self.asked
-        if counted != self._counted:
-            self._counted = counted
-            self._told(*counted)
+        if (self.watches, self.asked) != before:
+            self._counted()
 
     def renew(self, refs: Iterable[ObjectRef]) -> None:
         """Ask at once for what of these is asked for: it was made anew."""

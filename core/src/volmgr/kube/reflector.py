@@ -15,11 +15,9 @@ from volmgr.kube.pace import Pace, half_to_whole
 from volmgr.kube.resources import Resource
 from volmgr.kube.thread import KubeThread
 from volmgr.kube.watch import BOOKMARK_INTERVAL, Watch
-from volmgr.kube.wire import Event, EventKind, Page, Seen, read_page, seen_of
+from volmgr.kube.wire import Event, EventKind, Page, Seen, read_page
 from volmgr.model.kube import KubeSettings
 from volmgr.timers import Timer
-
-__all__ = ["Reflector", "ReflectorSink", "Seen", "seen_of"]
 
 REFUSED_PAUSE = 0.02
 """Seconds: the server's Node authorizer hears of a new Pod some milliseconds after we do, and refuses until then."""
