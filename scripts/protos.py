@@ -5,6 +5,7 @@ The messages only: methods are called by their paths, so that nothing generated 
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,8 @@ def generate(source: Path, proto: Path, into: Path) -> dict[Path, str]:
 
 
 def _typed(text: str) -> str:
-    """Say what protoc leaves open: the fields of a message that is given as a mapping."""
+    """Say what protoc leaves open, the fields of a message given as a mapping, and mend ClassVar in a module."""
+    text = re.sub(r"^(\w+: )_ClassVar\[(.*)\]$", r"\1\2", text, flags=re.MULTILINE)
     return text.replace("_Mapping]", "_Mapping[str, object]]")
 
 

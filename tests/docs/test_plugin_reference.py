@@ -10,6 +10,7 @@ from volmgr import plugin
 PAGE = ROOT / "docs/plugins/reference.md"
 VALUES = {
     "API_VERSION",
+    "CSI_FIELD",
     "DEFAULT_TYPE",
     "Object",
     "Objects",

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from volmgr.messages import DriverAppeared, DriversSearched, DriverVanished, Message
-from volmgr.plugin import Searched, VolumePlugin
+from volmgr.messages import (
+    DriverAppeared,
+    DriverDeclared,
+    DriversSearched,
+    DriverVanished,
+    DriverWithdrawn,
+    Message,
+)
+from volmgr.plugin import DriverInfo, Searched, VolumePlugin
 from volmgr.volume_type import Origin
 
 
@@ -24,6 +31,14 @@ class DriverReports:
     def retire(self, name: str) -> None:
         """Say that a driver has vanished."""
         self._post(DriverVanished(name))
+
+    def declare(self, info: DriverInfo) -> None:
+        """Say that a driver is there."""
+        self._post(DriverDeclared(info))
+
+    def withdraw(self, name: str) -> None:
+        """Say that a driver has vanished."""
+        self._post(DriverWithdrawn(name))
 
     def report(self, searched: Searched) -> None:
         """Say where drivers are looked for."""

@@ -9,6 +9,7 @@ import msgspec
 
 from volmgr.actual import ActualVolume
 from volmgr.jobs import Result
+from volmgr.model.driver_info import DriverInfo
 from volmgr.model.objects import Node
 from volmgr.operations import Operation
 from volmgr.plugin import Searched, VolumePlugin
@@ -126,6 +127,18 @@ class DriverVanished(msgspec.Struct, frozen=True):
     name: str
 
 
+class DriverDeclared(msgspec.Struct, frozen=True):
+    """A driver that a type of its package serves is there, new or changed."""
+
+    info: DriverInfo
+
+
+class DriverWithdrawn(msgspec.Struct, frozen=True):
+    """Such a driver is gone."""
+
+    name: str
+
+
 class DriversSearched(msgspec.Struct, frozen=True):
     """Where the drivers of a field are looked for, and what was found that is none."""
 
@@ -150,6 +163,8 @@ Message = (
     | Appeared
     | DriverAppeared
     | DriverVanished
+    | DriverDeclared
+    | DriverWithdrawn
     | DriversSearched
     | Tidied
 )

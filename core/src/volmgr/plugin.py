@@ -43,6 +43,8 @@ from volmgr.host.interface import (
 )
 from volmgr.host.mount_points import device_behind, remove_mount_point, unmounted_if_it_fails
 from volmgr.model.downward import DownwardFile, allocatable, check_downward, downward_files
+from volmgr.model.driver_info import DriverInfo, driver_awaited
+from volmgr.model.driver_sources import CSI_FIELD, CsiSource, SecretReference
 from volmgr.model.file_paths import clean_path, clean_paths
 from volmgr.model.meta import ObjectMeta, ObjectRef
 from volmgr.model.names import attachment_name, csi_volume_name, is_qualified, path_problem
@@ -116,6 +118,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "API_VERSION",
+    "CSI_FIELD",
     "DEFAULT_TYPE",
     "Applies",
     "Attach",
@@ -131,6 +134,7 @@ __all__ = [
     "CommandResult",
     "ConfigMap",
     "Container",
+    "CsiSource",
     "Detach",
     "Detached",
     "DeviceMount",
@@ -138,6 +142,7 @@ __all__ = [
     "DeviceMounted",
     "DeviceUnmounted",
     "DownwardFile",
+    "DriverInfo",
     "Drivers",
     "Expand",
     "Expandable",
@@ -184,6 +189,7 @@ __all__ = [
     "ResourceRequirements",
     "Searched",
     "Secret",
+    "SecretReference",
     "Service",
     "ServiceAccount",
     "SpecError",
@@ -215,6 +221,7 @@ __all__ = [
     "csi_volume_name",
     "device_behind",
     "downward_files",
+    "driver_awaited",
     "files_of",
     "hookimpl",
     "is_qualified",
@@ -254,6 +261,17 @@ class Drivers(Protocol):
 
     def retire(self, name: str) -> None:
         """Say that a driver has vanished: nothing new is mounted by it, its unmounts are still served."""
+        ...
+
+    def declare(self, info: DriverInfo) -> None:
+        """Say that a driver of `csi`, which a type of this package serves, is there, new or changed.
+
+        Who waits for `driver_awaited(name)` tries again, `volmgr plugins` lists it, and so does a cluster's CSINode.
+        """
+        ...
+
+    def withdraw(self, name: str) -> None:
+        """Say that such a driver has vanished, in the words of `declare`."""
         ...
 
     def report(self, searched: Searched) -> None:

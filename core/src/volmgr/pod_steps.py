@@ -127,6 +127,7 @@ class PodSteps:
             memory_limit=mount.memory_limit,
             remount=remount,
             reconstructed=job.actual is not None and job.actual.reconstructed,
+            node_name=job.node_name,
             node=job.node,
             objects=job.objects,
             **terms(job, self._host),

@@ -19,8 +19,10 @@ from volmgr.messages import (
     Appeared,
     Ask,
     DriverAppeared,
+    DriverDeclared,
     DriversSearched,
     DriverVanished,
+    DriverWithdrawn,
     HoldersAsked,
     HoldGone,
     HoldTaken,
@@ -34,6 +36,7 @@ from volmgr.messages import (
     Reconstructed,
     SurvivorEnded,
 )
+from volmgr.model.driver_info import driver_awaited
 from volmgr.next_step import Readiness
 from volmgr.node_status import NodeStatus
 from volmgr.preparations import Preparations
@@ -154,6 +157,8 @@ class Reconciler:
             Appeared: self._note_appearance,
             DriverAppeared: self._register_driver,
             DriverVanished: self._retire_driver,
+            DriverDeclared: self._note_driver,
+            DriverWithdrawn: self._drop_driver,
             ReadingChanged: self._note_reading,
             DriversSearched: self._note_search,
             Tidied: self._departures.settle,
@@ -276,6 +281,16 @@ class Reconciler:
         self.world.plugins.retire(message.name)
         self._desk.event(Severity.WARNING, "DriverVanished", f"{message.name}: unmounts are still served")
         self._readiness_changed()
+
+    def _note_driver(self, message: DriverDeclared) -> None:
+        info = message.info
+        self.world.drivers[info.name] = info
+        self._desk.event(Severity.NORMAL, "DriverRegistered", f"{info.name}, for which the node is {info.node_id}")
+        self._desk.appeared(driver_awaited(info.name))
+
+    def _drop_driver(self, message: DriverWithdrawn) -> None:
+        if self.world.drivers.pop(message.name, None) is not None:
+            self._desk.event(Severity.WARNING, "DriverVanished", f"{message.name} is not registered any more")
 
     def _note_search(self, message: DriversSearched) -> None:
         searched = message.searched

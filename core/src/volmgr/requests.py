@@ -75,6 +75,7 @@ class MountDevice(_Request, Generic[S]):
     options: tuple[str, ...] = ()
     fs_group: int | None = None
     selinux_label: str = ""
+    node_name: str = ""
     objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
 
 
@@ -111,6 +112,7 @@ class Mount(_Request, Generic[S]):
     """Bytes; 0 is no limit. The smallest of the Pod's memory limit and the node's allocatable memory."""
     remount: bool = False
     reconstructed: bool = False
+    node_name: str = ""
     node: Node | None = None
     objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
 

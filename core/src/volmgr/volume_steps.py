@@ -69,6 +69,7 @@ class VolumeSteps:
             options=mount_options(spec.mount_options, read_only=spec.read_only),
             fs_group=wanted.pod.spec.security_context.fs_group if wanted else None,
             selinux_label=facts.label,
+            node_name=job.node_name,
             objects=job.objects,
             **terms(job, self._host),
         )

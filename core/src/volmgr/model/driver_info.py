@@ -1,4 +1,4 @@
-"""What a CSI driver says of a node to the cluster: an entry of its CSINode. Pure."""
+"""What a CSI driver says of a node: for people, and for the cluster as an entry of its CSINode. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,14 @@ NODE_ID_LIMIT = 256
 """Characters of a node id; the API server's limit."""
 
 
+def driver_awaited(name: str) -> str:
+    """Name a driver as `TransientError.waits_for` does: `Drivers.declare` wakes who waits for that."""
+    return f"csi driver {name}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverInfo:
-    """What NodeGetInfo of a driver says: its name for the node, where the node is, and how many volumes it takes."""
+    """What a driver says of itself: its name for the node, where that is, how many volumes it takes, what it can do."""
 
     name: str
     node_id: str
@@ -24,6 +29,14 @@ class DriverInfo:
     """Labels that the Node gets; their keys are the driver's topology keys."""
     limit: int = 0
     """How many of its volumes may be attached at once; 0 or less says nothing."""
+    version: str = ""
+    """What the driver calls its own version."""
+    endpoint: str = ""
+    """The socket that serves it; empty for one that runs in the daemon."""
+    capabilities: tuple[str, ...] = ()
+    """What it can do, by CSI's names, such as `STAGE_UNSTAGE_VOLUME`; for people."""
+    since: float = 0.0
+    """When it registered; Unix time in seconds."""
 
     def __post_init__(self) -> None:
         """Refuse what no CSINode takes; raises PluginError."""

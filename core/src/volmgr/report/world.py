@@ -9,6 +9,7 @@ from volmgr.admission import Admission, Held
 from volmgr.desired import ABSENT, DesiredStateOfWorld
 from volmgr.errors import ManifestError
 from volmgr.host.paths import Paths
+from volmgr.model.driver_info import DriverInfo
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object
 from volmgr.model.pod import Pod
@@ -185,6 +186,8 @@ class World:
     """Volumes of which subPaths are being bound, by unique name and Pod, and since when: Unix time in seconds."""
     survivors: dict[str, Survivor] = field(default_factory=dict[str, Survivor])
     """Helpers of an earlier daemon that still run, by id."""
+    drivers: dict[str, DriverInfo] = field(default_factory=dict[str, DriverInfo])
+    """Drivers of `csi` that types with sockets serve, by name."""
     orphans: dict[str, Orphan] = field(default_factory=dict[str, Orphan])
     node: Node | None = None
     readiness: Readiness = field(default_factory=Readiness)

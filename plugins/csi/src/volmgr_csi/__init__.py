@@ -1,0 +1,1 @@
+"""CSI drivers as a volume type of volmgr."""

@@ -1,0 +1,109 @@
+"""The drivers that are there: how each is reached, and what it can do. Shared by the volume type and who registers.
+
+Volumes are nobody's concern here; what is known of a driver is asked of it anew when it registers again.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from volmgr.plugin import DriverInfo, Host, TransientError, driver_awaited
+
+if TYPE_CHECKING:
+    from volmgr_csi.connection import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """What the node service of a driver can do (`NodeGetCapabilities`)."""
+
+    stage: bool = False
+    expand: bool = False
+    stats: bool = False
+    mount_group: bool = False
+    single_node_multi_writer: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """A driver that can be called."""
+
+    info: DriverInfo
+    abilities: Abilities
+    connection: Connection
+    controller: frozenset[str] = frozenset()
+    """What its controller service can do, by CSI's names (`CREATE_DELETE_VOLUME`); empty: it has none here."""
+    retired: bool = False
+    """It is not registered any more: what is there is still unmounted by it, as long as it answers."""
+
+    @property
+    def name(self) -> str:
+        """Its name, such as `hostpath.csi.k8s.io`."""
+        return self.info.name
+
+
+class KnownDrivers:
+    """The drivers of one root directory; may be asked, and told, on any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._drivers: dict[str, Driver] = {}
+
+    def put(self, driver: Driver) -> None:
+        """Let there be a driver, in place of the one of that name."""
+        with self._lock:
+            self._drivers[driver.name] = driver
+
+    def drop(self, name: str) -> None:
+        """Let there be no such driver any more."""
+        with self._lock:
+            self._drivers.pop(name, None)
+
+    def all(self) -> tuple[Driver, ...]:
+        """Give every driver, retired ones too."""
+        with self._lock:
+            return tuple(self._drivers.values())
+
+    def find(self, name: str) -> Driver | None:
+        """Give a driver, retired or not, or None."""
+        with self._lock:
+            return self._drivers.get(name)
+
+    def making(self, name: str) -> Driver:
+        """Give a driver that makes something; raises TransientError, which waits until it registers."""
+        found = self.find(name)
+        if found is None or found.retired:
+            raise _absent(name)
+        return found
+
+    def unmaking(self, name: str) -> Driver:
+        """Give a driver that takes something away, be it retired; raises TransientError."""
+        found = self.find(name)
+        if found is None:
+            raise _absent(name)
+        return found
+
+
+def _absent(name: str) -> TransientError:
+    text = f"driver name {name} not found in the list of registered CSI drivers; start it, and its registrar"
+    return TransientError(text, waits_for=driver_awaited(name))
+
+
+_by_root: WeakValueDictionary[Path, KnownDrivers] = WeakValueDictionary()
+_by_root_lock = threading.Lock()
+
+
+def drivers_of(host: Host) -> KnownDrivers:
+    """Give the drivers of a root directory: one object for the volume type and who registers, which has no other way.
+
+    Whoever registers keeps it alive.
+    """
+    with _by_root_lock:
+        known = _by_root.get(host.paths.root)
+        if known is None:
+            known = _by_root[host.paths.root] = KnownDrivers()
+        return known

@@ -1,0 +1,22 @@
+"""csi: what the core calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from volmgr.plugin import VolumePlugin, hookimpl
+from volmgr_csi.settings import NAME, CsiSettings
+from volmgr_csi.volume import Csi
+
+
+@hookimpl
+def volmgr_volume_plugins() -> Iterable[type[VolumePlugin[Any]]]:
+    """Give the type that all drivers with a socket share."""
+    return (Csi,)
+
+
+@hookimpl
+def volmgr_settings() -> Mapping[str, type[Any]]:
+    """Say what the configuration may say."""
+    return {NAME: CsiSettings}
