@@ -1,0 +1,79 @@
+"""What is written ahead of a driver's calls and read back: small versioned JSON files below `ROOT/volmgr/csi`.
+
+Never secret data. Every write survives a power cut.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from volmgr.plugin import Host, OperationError
+
+VERSION = 1
+"""The format; a higher one was written by a newer volmgr and is left alone."""
+
+Body = Mapping[str, object]
+
+
+class Ahead:
+    """The records of one kind, by name; each name is that of a file."""
+
+    def __init__(self, host: Host, kind: str) -> None:
+        """Use `ROOT/volmgr/csi/<kind>`."""
+        self._files = host.files
+        self._kind = kind
+        self._top = host.paths.state / "csi" / kind
+
+    def path(self, name: str) -> Path:
+        """Give where a record lies."""
+        return self._top / f"{name}.json"
+
+    def names(self) -> tuple[str, ...]:
+        """Give every name, damaged records' too."""
+        found = self._files.names(self._top)
+        return tuple(name.removesuffix(".json") for name in found if name.endswith(".json") and name[0] != ".")
+
+    def has(self, name: str) -> bool:
+        """Say whether there is a record, be it damaged."""
+        return self._files.info(self.path(name)) is not None
+
+    def read(self, name: str) -> Body | None:
+        """Give a record; None when it is missing, damaged or newer than this code."""
+        try:
+            data = self._files.read(self.path(name))
+            body: object = json.loads(data) if data else None
+        except (OperationError, ValueError):  # unreadable is damaged
+            return None
+        if not isinstance(body, dict):
+            return None
+        fields = cast("dict[str, object]", body)
+        version = fields.pop("version", None)
+        if fields.pop("kind", "") != self._kind or not isinstance(version, int) or version > VERSION:
+            return None
+        return fields
+
+    def write(self, name: str, body: Body) -> None:
+        """Write a record; raises OperationError, and what was there stays."""
+        self._files.ensure_directory(self._top, 0o700, parents_mode=0o700)
+        text = json.dumps({"kind": self._kind, "version": VERSION, **body}, sort_keys=True)
+        self._files.write(self.path(name), f"{text}\n".encode(), 0o600, durable=True)
+
+    def remove(self, name: str) -> None:
+        """Remove a record; missing is success."""
+        self._files.remove_file(self.path(name), durable=True)
+
+
+def text(body: Body, key: str) -> str:
+    """Give a text of a record; empty when it has none."""
+    value = body.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def texts(body: Body, key: str) -> dict[str, str]:
+    """Give texts by name of a record; none when it has none."""
+    value = body.get(key)
+    items = cast("dict[object, object]", value).items() if isinstance(value, dict) else ()
+    return {str(name): str(each) for name, each in items}
