@@ -1,4 +1,4 @@
-"""The command group: names and first lines of all sub-commands; their modules are imported when they are used."""
+"""The command group: names and first lines of sub-commands; their modules, and packages, are imported when used."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib
 import click
 
 from volmgr.cli.client import Dropped, Refused, Unreachable
+from volmgr.cli.failures import Failure, NoAnswer
 from volmgr.cli.session import Session, group_options
 
 COMMANDS = {
@@ -31,53 +32,43 @@ COMMANDS = {
 """Each sub-command and the first line of its help, so that `--help` imports none of them."""
 
 
-class Failure(click.ClickException):
-    """Ends the command with 1, and a message on stderr."""
-
-    def show(self, file: object = None) -> None:
-        """Print the message."""
-        del file
-        click.echo(f"volmgr: {self.format_message()}", err=True)
-
-
-class NoDaemon(Failure):
-    """Ends the command with 3: no daemon answers."""
-
-    exit_code = 3
-
-
 class LazyGroup(click.Group):
     """A group that imports a sub-command when it is used, and turns the client's errors into exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Give the names, in the order of the table."""
+        """Give the names: of the table in its order, then of packages."""
         del ctx
-        return list(COMMANDS)
+        from volmgr.cli.packages import brought
+
+        return [*COMMANDS, *(name for name in brought() if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one sub-command."""
+        """Import one sub-command; packages replace none of the table."""
         del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"volmgr.cli.{cmd_name}").command
-        return command
+        if cmd_name in COMMANDS:
+            command: click.Command = importlib.import_module(f"volmgr.cli.{cmd_name}").command
+            return command
+        from volmgr.cli import packages
+
+        claims = packages.brought().get(cmd_name)
+        return packages.command(claims) if claims else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a sub-command; a misspelt one is told which it resembles."""
+        """Find a sub-command; a misspelt one is told which it resembles, a missing one which package brings it."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], COMMANDS, n=1)
-            ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+            self._refuse_unknown(ctx, args[0])
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the sub-commands from the table."""
+        """List the sub-commands from the table, and those of packages."""
         del ctx
+        from volmgr.cli.packages import brought
+
+        others = [(name, claims[0].summary) for name, claims in brought().items() if name not in COMMANDS]
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([*COMMANDS.items(), *others])
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a sub-command."""
@@ -86,11 +77,24 @@ class LazyGroup(click.Group):
         except Refused as error:
             raise Failure(str(error)) from None
         except Unreachable as error:
-            raise NoDaemon(str(error)) from None
+            raise NoAnswer(str(error)) from None
         except Dropped as error:
             message = f"the daemon ended before it had answered ({error}); see its log"
-            raise NoDaemon(message) from None
+            raise NoAnswer(message) from None
         return result
+
+    def _refuse_unknown(self, ctx: click.Context, name: str) -> None:
+        from volmgr.cli.packages import missing
+
+        known = self.list_commands(ctx)
+        if name in known:
+            return
+        if hint := missing(name):
+            ctx.fail(hint)
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, known, n=1)
+        ctx.fail(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

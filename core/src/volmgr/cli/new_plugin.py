@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from volmgr.cli.failures import Failure
 from volmgr.cli.session import Session, common_options
 
 if TYPE_CHECKING:
@@ -58,8 +59,6 @@ def command(
 def _render(directory: Path, answers: dict[str, object], *, ask: bool) -> Path:
     """Write the package; raises Failure, after which nothing is there."""
     from importlib.resources import as_file, files
-
-    from volmgr.cli.app import Failure
 
     try:
         import copier

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from volmgr.cli import output
+from volmgr.cli.failures import Failure
 from volmgr.cli.session import Session, common_options
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ def command(session: Session, root_dir: Path | None, manifests: Path | None) -> 
 
 def _offline(root: Path, manifests: Path | None) -> bytes:
     from volmgr import plain_json
-    from volmgr.cli.app import Failure
     from volmgr.errors import VolmgrError
     from volmgr.offline import offline_world
     from volmgr.report.plan import plan_report
