@@ -1,0 +1,1 @@
+"""A CSI driver whose every answer a test decides: see `running`."""
