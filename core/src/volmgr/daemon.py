@@ -211,7 +211,14 @@ class Daemon:
         )
         if self.kube is None:
             return outside
-        return replace(outside, referred=self.kube.referred, in_use=self.kube.in_use, pod_changed=self.kube.pod_changed)
+        return replace(
+            outside,
+            referred=self.kube.referred,
+            in_use=self.kube.in_use,
+            pod_changed=self.kube.pod_changed,
+            declared=self.kube.declare,
+            withdrawn=self.kube.withdraw,
+        )
 
     def _post(self, message: Message) -> None:
         self.reconciler.post(message)

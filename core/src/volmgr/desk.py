@@ -13,6 +13,7 @@ from volmgr.config import Config
 from volmgr.errors import VolmgrError
 from volmgr.jobs import Job
 from volmgr.messages import Ask, Message
+from volmgr.model.driver_info import DriverInfo
 from volmgr.model.meta import ObjectRef
 from volmgr.model.pod import Pod
 from volmgr.model.selinux import Labelling
@@ -58,6 +59,10 @@ class Outside:
     """Told what belongs into the node status' volumesInUse, whenever that has changed. It must only enqueue."""
     pod_changed: Callable[[str], None] = field(default=lambda _uid: None)
     """Told of a Pod, by UID, of which something changed, after that has been seen to; `NODE`: of none."""
+    declared: Callable[[DriverInfo], None] = field(default=lambda _info: None)
+    """Told of a driver of `csi` that is there, new or changed. It must only enqueue."""
+    withdrawn: Callable[[str], None] = field(default=lambda _name: None)
+    """Told of such a driver, by name, that it is gone. It must only enqueue."""
     wake: Callable[[], None] = field(default=lambda: None)
     slow: Callable[[], None] = field(default=lambda: None)
     """Told when an operation takes long: its worker may be lost for a while."""
@@ -106,6 +111,8 @@ class Desk:
         """UIDs whose Pod is not known because its record cannot be read, and why; nothing of theirs is taken away."""
         self.awaited: dict[str, set[tuple[str, str]]] = {}
         """Volume and Pod of the operations that wait for something to appear, by its name."""
+        self.appeared_meanwhile: dict[Operation, set[str]] = {}
+        """What has appeared while an operation runs, which may be about to say that it waits for that."""
         self.references: dict[str, set[ObjectRef]] = {}
         """The objects that each Pod needs, by its UID."""
         self.attached: dict[str, str] = {}
@@ -156,6 +163,8 @@ class Desk:
 
     def appeared(self, what: str) -> None:
         """Let those who wait for this (an object, a driver) try again now."""
+        for operation in self.jobs:
+            self.appeared_meanwhile.setdefault(operation, set()).add(what)
         for name, uid in self.awaited.pop(what, ()):
             self.world.admission.forget(name, uid)
             self.dirty[name] = None

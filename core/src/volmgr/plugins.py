@@ -293,6 +293,11 @@ class Plugins:
         """Say what is installed, with versions: another edition may read a manifest otherwise."""
         return ", ".join(sorted({str(volume_type.origin) for volume_type in self.types.values()}))
 
+    def drivers_of(self, field: str) -> Mapping[str, VolumeType]:
+        """Give the drivers of a field that installed classes are, and the type of each."""
+        found = {driver: owner for (each, driver, _), owner in self._owners.items() if each == field and driver}
+        return {driver: owner for driver, owner in sorted(found.items()) if isinstance(owner, VolumeType)}
+
     def fields(self) -> frozenset[str]:
         """Give the fields that some installed type serves."""
         return frozenset(key[0] for key in self._owners)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from volmgr.departures import Departures
 from volmgr.desk import Desk, Outside
-from volmgr.errors import PluginError
 from volmgr.jobs import Result
 from volmgr.lookout import Lookout
 from volmgr.messages import (
@@ -36,10 +35,10 @@ from volmgr.messages import (
     Reconstructed,
     SurvivorEnded,
 )
-from volmgr.model.driver_info import driver_awaited
 from volmgr.next_step import Readiness
 from volmgr.node_status import NodeStatus
 from volmgr.preparations import Preparations
+from volmgr.registered_drivers import RegisteredDrivers
 from volmgr.report.events import Severity
 from volmgr.runner import Runner
 from volmgr.sources.changes import (
@@ -88,6 +87,7 @@ class Reconciler:
         self.preparations = Preparations(self._desk)
         self._wait_events = WaitEvents(self._desk)
         self._departures = Departures(self._desk, self._tenancy, self.waiters)
+        self._drivers = RegisteredDrivers(self._desk, self._tenancy, self._readiness_changed)
         self._hear = self._handlers()
         self._looks = False
         world.awaits_node_status = config.controller_attaches
@@ -155,12 +155,12 @@ class Reconciler:
             NodeStatusRead: self._read_node_status,
             NodeMissing: self._miss_node,
             Appeared: self._note_appearance,
-            DriverAppeared: self._register_driver,
-            DriverVanished: self._retire_driver,
-            DriverDeclared: self._note_driver,
-            DriverWithdrawn: self._drop_driver,
+            DriverAppeared: self._drivers.register,
+            DriverVanished: self._drivers.retire,
+            DriverDeclared: self._drivers.declare,
+            DriverWithdrawn: self._drivers.withdraw,
             ReadingChanged: self._note_reading,
-            DriversSearched: self._note_search,
+            DriversSearched: self._drivers.note_search,
             Tidied: self._departures.settle,
         }
 
@@ -264,43 +264,6 @@ class Reconciler:
     def _miss_node(self, message: NodeMissing) -> None:
         self._node_status.miss(message)
         self.world.readiness = self._readiness()
-
-    # --- drivers that come and go ---
-
-    def _register_driver(self, message: DriverAppeared) -> None:
-        try:
-            self.world.plugins.replace_driver(message.plugin, message.origin)
-        except PluginError as error:
-            self._desk.event(Severity.WARNING, "DriverRefused", str(error))
-        else:
-            self._desk.event(Severity.NORMAL, "DriverRegistered", f"{message.plugin.name} of {message.origin}")
-            self._desk.appeared(message.plugin.name)
-        self._readiness_changed()
-
-    def _retire_driver(self, message: DriverVanished) -> None:
-        self.world.plugins.retire(message.name)
-        self._desk.event(Severity.WARNING, "DriverVanished", f"{message.name}: unmounts are still served")
-        self._readiness_changed()
-
-    def _note_driver(self, message: DriverDeclared) -> None:
-        info = message.info
-        self.world.drivers[info.name] = info
-        self._desk.event(Severity.NORMAL, "DriverRegistered", f"{info.name}, for which the node is {info.node_id}")
-        self._desk.appeared(driver_awaited(info.name))
-
-    def _drop_driver(self, message: DriverWithdrawn) -> None:
-        if self.world.drivers.pop(message.name, None) is not None:
-            self._desk.event(Severity.WARNING, "DriverVanished", f"{message.name} is not registered any more")
-
-    def _note_search(self, message: DriversSearched) -> None:
-        searched = message.searched
-        before = self.world.plugins.searched.get(searched.field)
-        self.world.plugins.searched[searched.field] = searched
-        if searched.problem and (before is None or before.problem != searched.problem):
-            self._desk.event(Severity.WARNING, "DriversNotWatched", f"{searched.field}: {searched.problem}")
-        for uid, entry in tuple(self.world.pods.items()):
-            if entry.errors:  # one of them may say where a driver was looked for
-                self._tenancy.populate(uid)
 
     # --- what the daemon and its service ask ---
 

@@ -216,6 +216,7 @@ class Runner:
         name = operation.volume
         running = self._world.running.pop(operation, None)
         self._desk.jobs.pop(operation, None)
+        appeared = self._desk.appeared_meanwhile.pop(operation, set())
         self._walks.pop(operation, None)
         timer = self._deadlines.pop(operation, None)
         if timer is not None:
@@ -241,7 +242,7 @@ class Runner:
             reason = _SUCCESS_REASONS.get(operation.verb)
             if reason:
                 self._desk.event(Severity.NORMAL, reason, f"{operation.verb}: done", uid=operation.pod_uid, volume=name)
-        else:
+        elif result.waits_for not in appeared:
             self._back_off(result)
         self._touch(operation)
         if self._stopped is not None and all(other.quarantined for other in self._world.running.values()):

@@ -61,6 +61,8 @@ class Script:
     facets: Facets = field(default_factory=Facets)
     references: tuple[Reference, ...] = ()
     endpoint: str = ""
+    on_act: Callable[[], None] = lambda: None
+    """Called by every operation that is noted, before it fails or not."""
     pure: Callable[[], None] = lambda: None
     """Called by every pure method: may raise."""
 
@@ -72,6 +74,7 @@ class Script:
         """Note an operation, and fail as planned."""
         self.calls.append(operation)
         self.requests.append(request)
+        self.on_act()
         plan = self.plans.get(operation)
         error = plan.pop(0) if plan else None
         if error is not None:

@@ -15,6 +15,7 @@ from tests.unit.report.worlds import add_pod, fail, make_pod, mounted, run
 from volmgr.cli.app import cli
 from volmgr.cli.client import Client
 from volmgr.errors import ManifestError
+from volmgr.model.driver_info import DriverInfo
 from volmgr.model.meta import ObjectMeta
 from volmgr.model.objects import PersistentVolumeClaim, ref_of
 from volmgr.model.quantity import Quantity
@@ -22,7 +23,7 @@ from volmgr.model.volume import ClaimRef, PersistentVolume
 from volmgr.operations import Verb
 from volmgr.plugins import Broken
 from volmgr.report.events import Severity
-from volmgr.report.world import ObjectEntry, Orphan
+from volmgr.report.world import ObjectEntry, Orphan, ServerReading
 from volmgr.volume_type import Origin
 
 
@@ -257,6 +258,18 @@ def test_plugins_shows_types_and_the_traceback_of_broken_ones(client: Client, en
     output = volmgr(client, "plugins").output
     assert "kubernetes.io/empty-dir  volmgr-emptydir 0.1.0  emptyDir" in output
     assert "broken: volmgr-nfs 1 (nfs = x:Y): ImportError\n    line 1\n    line 2\n" in output
+
+
+def test_plugins_shows_the_drivers_that_have_registered(client: Client, engine: FakeEngine) -> None:
+    name = "disk.example.com"
+    engine.world.drivers[name] = DriverInfo(name=name, node_id="i-1", topology={"zone": "a"}, limit=8, since=1.0)
+    engine.world.reading = ServerReading(server="https://s", driver_problems={name: "its zone is wrong"})
+    output = volmgr(client, "plugins").output
+    assert "DRIVER            NODE ID  TOPOLOGY  LIMIT" in output
+    assert "disk.example.com  i-1      zone=a    8      -        1970-01-01T00:00:01.000Z  -         -\n" in output
+    assert "the cluster is not told of disk.example.com: its zone is wrong\n" in output
+    (shown,) = json.loads(volmgr(client, "plugins", "-o", "json").output)["drivers"]
+    assert (shown["topology"], shown["limit"]) == ({"zone": "a"}, 8)
 
 
 def test_a_refused_reload_exits_with_1(client: Client, engine: FakeEngine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from volmgr.kube.errors import ApiError
 from volmgr.model.driver_info import LARGEST, DriverInfo
 from volmgr.model.kube import KubeSettings
 from volmgr.plugin import Handles, VolumePlugin
+from volmgr.testing.node import plugins_of
 
 NODE, CSI_NODE = "/api/v1/nodes/n1", "/apis/storage.k8s.io/v1/csinodes/n1"
 EBS = DriverInfo(name="ebs.example.com", node_id="i-1", topology={"topology.example.com/zone": "a"}, limit=25)
@@ -119,6 +121,13 @@ def test_what_is_right_is_not_written_again(site: Site) -> None:
     assert site.writes() == written
 
 
+def test_a_driver_that_says_nothing_new_to_the_cluster_costs_no_request(site: Site) -> None:
+    site.started(EBS)
+    asked = len(site.api.requests)
+    site.declare(replace(EBS, since=17.0, version="2", capabilities=("EXPAND_VOLUME",)))
+    assert len(site.api.requests) == asked
+
+
 @pytest.mark.parametrize(
     ("limit", "allocatable"), [(10, {"count": 10}), (0, None), (-1, None), (1 << 40, {"count": LARGEST})]
 )
@@ -175,12 +184,12 @@ def test_topology_that_contradicts_a_label_keeps_only_its_own_driver_out(
         site.started(EBS, DriverInfo(name="other", node_id="o"))
     assert [entry["name"] for entry in site.drivers] == ["other"]
     text = "is in topology.example.com/zone=a, and its label is topology.example.com/zone=b"
-    assert text in site.csi.problem_of(EBS.name)
+    assert text in site.csi.driver_problems[EBS.name]
     assert text in site.csi.problem
     assert caplog.text.count(text) == 1
     site.put_node("uid-n1", labels={"topology.example.com/zone": "a"})
     site.thread.pass_time(KubeSettings().object_lifetime)
-    assert site.csi.problem_of(EBS.name) == site.csi.problem == ""
+    assert (site.csi.driver_problems, site.csi.problem) == ({}, "")
     assert len(site.drivers) == 2
 
 
@@ -283,7 +292,8 @@ class InProcess(VolumePlugin[None]):
 
 
 def test_a_class_that_is_a_driver_calls_the_node_by_its_name() -> None:
-    assert in_process_drivers([InProcess()], "n1") == (DriverInfo(name="a.example.com", node_id="n1"),)
+    drivers = plugins_of(InProcess()).drivers_of("csi")
+    assert in_process_drivers(drivers, "n1") == (DriverInfo(name="a.example.com", node_id="n1"),)
 
 
 def test_a_csi_node_that_is_right_takes_no_step() -> None:

@@ -23,7 +23,8 @@ RELOAD = 300.0
 def command(ctx: click.Context) -> None:
     """Show the installed volume types; reload them; begin one.
 
-    Those that the daemon uses, what each can do, and packages that are broken, with their traceback.
+    Those that the daemon uses, what each can do, the drivers that have registered, and packages that are broken, with
+    their traceback.
     """
     session: Session = ctx.obj
     if ctx.invoked_subcommand is not None:
@@ -72,9 +73,33 @@ def _print(report: PluginsReport) -> None:
         output.print_table(("type", "package", "fields", "abilities"), rows)
     else:
         click.echo("no volume type is installed; install one, such as volmgr-emptydir")
+    _print_drivers(report)
     for wrapper in report.wrappers:
         click.echo(f"hooks: {wrapper.module} of {wrapper.distribution} {wrapper.version}")
     for broken in report.broken:
         click.echo(f"\nbroken: {broken.distribution} {broken.version} ({broken.entry_point}): {broken.problem}")
         for line in broken.traceback.rstrip().splitlines():
             click.echo(f"    {line}")
+
+
+def _print_drivers(report: PluginsReport) -> None:
+    rows = [
+        (
+            item.name,
+            item.node_id,
+            " ".join(f"{key}={value}" for key, value in vars(item.topology).items()) or "-",
+            "-" if item.limit is None else str(item.limit),
+            item.version or "-",
+            item.since or "-",
+            item.endpoint or "-",
+            " ".join(item.capabilities) or "-",
+        )
+        for item in report.drivers
+    ]
+    if rows:
+        click.echo("")
+        headings = ("driver", "node id", "topology", "limit", "version", "since", "endpoint", "capabilities")
+        output.print_table(headings, rows)
+    for item in report.drivers:
+        if item.problem:
+            click.echo(f"the cluster is not told of {item.name}: {item.problem}")

@@ -8,12 +8,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from volmgr.kube.documents import items, mapping
 from volmgr.kube.resources import CSI_NODES
 from volmgr.model.driver_info import DriverInfo
-from volmgr.volume_plugin import VolumePlugin
 
 Document = dict[str, object]
 
@@ -33,11 +32,8 @@ NODE_IDS = "csi.volume.kubernetes.io/nodeid"
 """The annotation of the Node with its ids by driver, JSON."""
 
 
-def in_process_drivers(plugins: Iterable[VolumePlugin[Any]], node_name: str) -> tuple[DriverInfo, ...]:
-    """Give the CSI drivers that installed classes are: they call the node by its name."""
-    names = {
-        handle.driver for plugin in plugins for handle in plugin.handles if handle.field == "csi" and handle.driver
-    }
+def in_process_drivers(names: Iterable[str], node_name: str) -> tuple[DriverInfo, ...]:
+    """Give what CSI drivers that are installed classes say: they call the node by its name."""
     return tuple(DriverInfo(name=name, node_id=node_name) for name in sorted(names))
 
 

@@ -114,9 +114,10 @@ class CsiNodes:
         """Say why the node may take no volumes of CSI drivers yet; empty when it may."""
         return "" if self.is_ready else self.problem
 
-    def problem_of(self, name: str) -> str:
-        """Say why a driver has no entry; empty when it has, or when nothing is published at all (`problem`)."""
-        return self._problems.get(name, "")
+    @property
+    def driver_problems(self) -> Mapping[str, str]:
+        """Say by name which drivers have no entry, and why; when nothing is published at all, `problem` says it."""
+        return self._problems
 
     def _start(self) -> None:
         self._started = True
@@ -124,8 +125,9 @@ class CsiNodes:
 
     def _declare(self, info: DriverInfo) -> None:
         self._gone.pop(info.name, None)
-        if self._drivers.get(info.name) != info:
-            self._drivers[info.name] = info
+        old = self._drivers.get(info.name)
+        self._drivers[info.name] = info
+        if old is None or old.published != info.published:
             self._publish()
 
     def _withdraw(self, name: str) -> None:

@@ -17,6 +17,7 @@ from volmgr.kube.node import OwnNode
 from volmgr.kube.pods import PodSource
 from volmgr.kube.referred import FETCHED, ReferredObjects
 from volmgr.messages import Message, ReadingChanged
+from volmgr.model.driver_sources import CSI_FIELD
 from volmgr.model.meta import ObjectRef
 from volmgr.model.names import attachment_of
 from volmgr.report.world import ServerReading
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from volmgr.config import Config
     from volmgr.host.interface import Host
     from volmgr.kube.equipment import KubeEquipment
+    from volmgr.model.driver_info import DriverInfo
     from volmgr.report.world import World
     from volmgr.sources.registry import Registry
 
@@ -72,9 +74,7 @@ class KubeMode:
 
     def start(self) -> None:
         """Begin to read."""
-        for driver in in_process_drivers(
-            (each.plugin for each in self._world.plugins.types.values()), self._config.node_name
-        ):
+        for driver in in_process_drivers(self._world.plugins.drivers_of(CSI_FIELD), self._config.node_name):
             self._csi.declare(driver)
         self._thread.post(self._begin)
         self._thread.start()
@@ -90,6 +90,14 @@ class KubeMode:
     def in_use(self, volumes: tuple[str, ...]) -> None:
         """Let the node's status say which volumes are in use; from any thread."""
         self._thread.post(lambda: self._node.report(volumes))
+
+    def declare(self, info: DriverInfo) -> None:
+        """Let the CSINode have an entry for a driver, and the Node its id and topology; from any thread."""
+        self._csi.declare(info)
+
+    def withdraw(self, name: str) -> None:
+        """Let there be none any more; from any thread."""
+        self._csi.withdraw(name)
 
     def pod_changed(self, uid: str) -> None:
         """Say on a Pod whether its volumes are there, if that is wanted; on the main thread."""
@@ -132,5 +140,6 @@ class KubeMode:
             watches=self._referred.watches,
             asked=self._referred.asked,
             unregistered=self._csi.missing,
+            driver_problems=self._csi.driver_problems,
         )
         self._post(ReadingChanged(reading))

@@ -46,6 +46,11 @@ class DriverInfo:
             raise PluginError(f"csi driver {self.name} gives a node id of more than {NODE_ID_LIMIT} characters")
 
     @property
+    def published(self) -> tuple[str, Mapping[str, str], int | None]:
+        """What a cluster is told of it."""
+        return self.node_id, self.topology, self.count
+
+    @property
     def count(self) -> int | None:
         """The limit as a CSINode says it."""
         return min(self.limit, LARGEST) if self.limit > 0 else None

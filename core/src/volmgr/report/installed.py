@@ -1,13 +1,16 @@
-"""Which volume types are installed, what each can do, and which packages are broken. Pure."""
+"""Which volume types are installed, what each can do, which packages are broken, and which drivers there are. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import Attachable, BlockMappable, DeviceMountable, Expandable, Measurable
+from volmgr.report.times import rfc3339
 
 if TYPE_CHECKING:
+    from volmgr.model.driver_info import DriverInfo
     from volmgr.plugins import Plugins
     from volmgr.report.world import World
     from volmgr.volume_type import VolumeType
@@ -63,17 +66,39 @@ class BrokenReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DriverReport:
+    """One driver of `csi` that has registered, and what it says of itself."""
+
+    name: str
+    node_id: str
+    """Its name for the node."""
+    topology: Mapping[str, str]
+    limit: int | None
+    """How many of its volumes may be attached to the node at once; null: it does not say."""
+    capabilities: tuple[str, ...]
+    """What its node service can do, by CSI's names."""
+    version: str
+    endpoint: str
+    """The socket that serves it."""
+    since: str | None
+    problem: str
+    """Why the cluster is not told of it; empty when it is, and where there is no cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PluginsReport:
-    """Every package of the entry-point group `volmgr.plugins`."""
+    """Every package of the entry-point group `volmgr.plugins`, and the drivers of `csi` that have registered."""
 
     types: tuple[TypeReport, ...]
     wrappers: tuple[WrapperReport, ...]
     broken: tuple[BrokenReport, ...]
+    drivers: tuple[DriverReport, ...] = ()
 
 
 def plugins_report(world: World) -> PluginsReport:
     """Report the packages that a daemon uses."""
-    return report_of(world.plugins)
+    drivers = (_driver(info, world.driver_problem(name)) for name, info in sorted(world.drivers.items()))
+    return replace(report_of(world.plugins), drivers=tuple(drivers))
 
 
 def report_of(plugins: Plugins) -> PluginsReport:
@@ -94,6 +119,20 @@ def report_of(plugins: Plugins) -> PluginsReport:
             )
             for broken in plugins.broken
         ),
+    )
+
+
+def _driver(info: DriverInfo, problem: str) -> DriverReport:
+    return DriverReport(
+        name=info.name,
+        node_id=info.node_id,
+        topology=dict(sorted(info.topology.items())),
+        limit=info.count,
+        capabilities=info.capabilities,
+        version=info.version,
+        endpoint=info.endpoint,
+        since=rfc3339(info.since),
+        problem=problem,
     )
 
 

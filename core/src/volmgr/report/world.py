@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from volmgr.actual import ActualStateOfWorld
 from volmgr.admission import Admission, Held
@@ -154,6 +156,8 @@ class ServerReading:
     asked: int = 0
     unregistered: str = ""
     """Why the node is not known as one that takes volumes; empty when it is."""
+    driver_problems: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By name: why the cluster is not told of a driver of `csi`."""
 
 
 @dataclass(slots=True)
@@ -236,6 +240,10 @@ class World:
         """Say why the node takes no Pods yet (`/readyz`); beyond what keeps volumes mounted, that it is registered."""
         unregistered = self.reading.unregistered if self.reading is not None else ""
         return (*self.not_ready_because, *([unregistered] if unregistered else ()))
+
+    def driver_problem(self, name: str) -> str:
+        """Say why the cluster is not told of a driver of `csi`; empty when it is, and where there is no cluster."""
+        return self.reading.driver_problems.get(name, "") if self.reading is not None else ""
 
     @property
     def complaint_texts(self) -> tuple[str, ...]:

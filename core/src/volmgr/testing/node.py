@@ -17,7 +17,8 @@ from volmgr.desk import Outside
 from volmgr.helper_records import HelperRecords
 from volmgr.holds import Holds
 from volmgr.host.capacity import capacity
-from volmgr.messages import Ask, HoldGone, HoldTaken, Message, Reconstructed
+from volmgr.messages import Ask, DriverDeclared, DriverWithdrawn, HoldGone, HoldTaken, Message, Reconstructed
+from volmgr.model.driver_info import DriverInfo
 from volmgr.model.meta import ObjectRef
 from volmgr.plugins import Plugins
 from volmgr.preparations import Preparation
@@ -76,6 +77,8 @@ class TestNode:
         """Objects of these kinds that Pods refer to, as the API server's source was told."""
         self.in_use: list[tuple[str, ...]] = []
         """Every list of volumes in use that the node status was to show."""
+        self.entries: dict[str, DriverInfo] = {}
+        """Drivers of `csi` of which a cluster would be told, by name."""
         self.now = 1_000_000.0
         """Seconds on both of the node's clocks."""
         self.processes: dict[int, int] = {}
@@ -96,6 +99,7 @@ class TestNode:
         )
         self.referred = set()
         self.in_use = []
+        self.entries = {}
         self.reconciler = Reconciler(self.world, host, self.config, self._outside())
         self.registry = Registry(
             host.files,
@@ -130,6 +134,8 @@ class TestNode:
             grown=self._grown,
             referred=self._refer,
             in_use=self.in_use.append,
+            declared=lambda info: self.entries.__setitem__(info.name, info),
+            withdrawn=self.entries.__delitem__,
         )
 
     def _refer(self, added: frozenset[ObjectRef], removed: frozenset[ObjectRef]) -> None:
@@ -225,6 +231,16 @@ class TestNode:
         self.processes.pop(hold.pid, None)
         self.holds.remove(hold.id)
         self.reconciler.post(HoldGone(hold.id, hold.pod_uid))
+        self.settle()
+
+    def declare(self, info: DriverInfo) -> None:
+        """Let a driver of `csi` register, or say something else of itself."""
+        self.reconciler.post(DriverDeclared(info))
+        self.settle()
+
+    def withdraw(self, name: str) -> None:
+        """Let a driver of `csi` be registered no more."""
+        self.reconciler.post(DriverWithdrawn(name))
         self.settle()
 
     def mounts_changed(self) -> None:

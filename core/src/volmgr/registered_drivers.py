@@ -1,0 +1,77 @@
+"""Drivers that come and go while the daemon runs: those of a type of their own each, and those that a type serves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from volmgr.errors import PluginError
+from volmgr.messages import DriverAppeared, DriverDeclared, DriversSearched, DriverVanished, DriverWithdrawn
+from volmgr.model.driver_info import driver_awaited
+from volmgr.model.driver_sources import CSI_FIELD
+from volmgr.report.events import Severity
+
+if TYPE_CHECKING:
+    from volmgr.desk import Desk
+    from volmgr.tenancy import Tenancy
+
+
+class RegisteredDrivers:
+    """Hears of them on the reconciler's thread; `changed` lets everything be looked at again."""
+
+    def __init__(self, desk: Desk, tenancy: Tenancy, changed: Callable[[], None]) -> None:
+        self._desk = desk
+        self._world = desk.world
+        self._tenancy = tenancy
+        self._changed = changed
+
+    # --- each of them a type: they change what is installed ---
+
+    def register(self, message: DriverAppeared) -> None:
+        try:
+            self._world.plugins.replace_driver(message.plugin, message.origin)
+        except PluginError as error:
+            self._desk.event(Severity.WARNING, "DriverRefused", str(error))
+        else:
+            self._desk.event(Severity.NORMAL, "DriverRegistered", f"{message.plugin.name} of {message.origin}")
+            self._desk.appeared(message.plugin.name)
+        self._changed()
+
+    def retire(self, message: DriverVanished) -> None:
+        self._world.plugins.retire(message.name)
+        self._desk.event(Severity.WARNING, "DriverVanished", f"{message.name}: unmounts are still served")
+        self._changed()
+
+    def note_search(self, message: DriversSearched) -> None:
+        searched = message.searched
+        before = self._world.plugins.searched.get(searched.field)
+        self._world.plugins.searched[searched.field] = searched
+        if searched.problem and (before is None or before.problem != searched.problem):
+            self._desk.event(Severity.WARNING, "DriversNotWatched", f"{searched.field}: {searched.problem}")
+        for uid, entry in tuple(self._world.pods.items()):
+            if entry.errors:  # one of them may say where a driver was looked for
+                self._tenancy.populate(uid)
+
+    # --- all of them served by one type ---
+
+    def declare(self, message: DriverDeclared) -> None:
+        info = message.info
+        owner = self._world.plugins.drivers_of(CSI_FIELD).get(info.name)
+        if owner is not None:
+            text = f"{info.name} at {info.endpoint} is not used: {owner.origin}, which is installed, serves that driver"
+            self._desk.event(Severity.WARNING, "DriverRefused", text)
+            return
+        old = self._world.drivers.get(info.name)
+        if old == info:
+            return
+        self._world.drivers[info.name] = info
+        self._desk.outside.declared(info)
+        if old is None or old.since != info.since:
+            text = f"{info.name}, for which the node is {info.node_id}"
+            self._desk.event(Severity.NORMAL, "DriverRegistered", text)
+        self._desk.appeared(driver_awaited(info.name))
+
+    def withdraw(self, message: DriverWithdrawn) -> None:
+        if self._world.drivers.pop(message.name, None) is not None:
+            self._desk.outside.withdrawn(message.name)
+            self._desk.event(Severity.WARNING, "DriverVanished", f"{message.name} is not registered any more")

@@ -1,0 +1,95 @@
+"""Drivers of `csi` that register and vanish: who is told, what is listed, and who wakes."""
+
+from dataclasses import replace
+
+from tests.flow.core.probes import Plain, Script, plain
+from volmgr.errors import TransientError
+from volmgr.messages import DriverDeclared
+from volmgr.plugin import DriverInfo, Handles, driver_awaited
+from volmgr.report.installed import plugins_report
+from volmgr.report.world import ServerReading
+from volmgr.testing import FakeHost
+from volmgr.testing.node import TestNode, plugins_of, pod
+
+DISK = DriverInfo(
+    name="disk.example.com",
+    node_id="i-1",
+    topology={"zone": "a"},
+    limit=8,
+    version="1.2",
+    endpoint="/run/disk.sock",
+    capabilities=("STAGE_UNSTAGE_VOLUME",),
+    since=1_000_000.0,
+)
+
+
+def reasons(node: TestNode) -> list[str]:
+    """Give what was said of drivers."""
+    return [event.reason for event in node.world.events.after(0) if event.reason.startswith("Driver")]
+
+
+def test_the_cluster_is_told_when_a_driver_registers_changes_and_vanishes(node: TestNode) -> None:
+    node.declare(DISK)
+    assert node.entries == {DISK.name: DISK}
+    fewer = replace(DISK, limit=3)
+    node.declare(fewer)
+    assert node.entries == {DISK.name: fewer}
+    assert reasons(node) == ["DriverRegistered"]
+    node.withdraw(DISK.name)
+    assert node.entries == {}
+    assert reasons(node) == ["DriverRegistered", "DriverVanished"]
+
+
+def test_one_that_registers_again_is_an_event_and_one_that_says_the_same_again_is_nothing(node: TestNode) -> None:
+    node.declare(DISK)
+    node.entries.clear()
+    node.declare(DISK)
+    assert (node.entries, reasons(node)) == ({}, ["DriverRegistered"])
+    node.declare(replace(DISK, since=DISK.since + 60))
+    assert reasons(node) == ["DriverRegistered", "DriverRegistered"]
+
+
+def test_one_that_never_registered_does_not_vanish(node: TestNode) -> None:
+    node.withdraw(DISK.name)
+    assert reasons(node) == []
+
+
+def test_a_class_that_is_installed_as_the_driver_wins_and_that_is_said(plain_script: Script) -> None:
+    class Installed(Plain):
+        name = "example.com/installed"
+        handles = (Handles("csi", driver=DISK.name),)
+
+    node = TestNode(FakeHost(), plugins_of(Installed(plain_script)))
+    node.declare(DISK)
+    assert (node.entries, node.world.drivers, reasons(node)) == ({}, {}, ["DriverRefused"])
+    assert "disk.example.com at /run/disk.sock is not used: test-installed" in node.warnings()[0]
+
+
+def test_who_waits_for_a_driver_goes_on_the_moment_that_it_registers(node: TestNode, plain_script: Script) -> None:
+    plain_script.fail("mount", *[TransientError("it is not there", waits_for=driver_awaited(DISK.name))] * 2)
+    node.apply(pod("web", plain("data")))
+    assert (plain_script.count("mount"), node.is_mounted("web")) == (1, False)
+    node.declare(replace(DISK, name="other.example.com"))
+    assert plain_script.count("mount") == 1
+    node.declare(DISK)
+    assert plain_script.count("mount") == 2
+    node.declare(replace(DISK, since=DISK.since + 1))
+    assert node.is_mounted("web")
+
+
+def test_who_misses_a_driver_that_registers_meanwhile_goes_on_at_once(node: TestNode, plain_script: Script) -> None:
+    plain_script.fail("mount", TransientError("it is not there", waits_for=driver_awaited(DISK.name)))
+    plain_script.on_act = lambda: node.reconciler.post(DriverDeclared(DISK))
+    node.apply(pod("web", plain("data")))
+    assert (plain_script.count("mount"), node.is_mounted("web")) == (2, True)
+
+
+def test_what_is_listed_is_what_the_driver_says_and_why_the_cluster_is_not_told(node: TestNode) -> None:
+    node.declare(DISK)
+    node.declare(DriverInfo(name="bare.example.com", node_id="n", since=1.0))
+    node.world.reading = ServerReading(server="https://s", driver_problems={DISK.name: "its zone is wrong"})
+    bare, disk = plugins_report(node.world).drivers
+    assert (bare.name, bare.limit, bare.topology, bare.problem) == ("bare.example.com", None, {}, "")
+    assert (disk.name, disk.node_id, disk.topology, disk.limit) == (DISK.name, "i-1", {"zone": "a"}, 8)
+    assert (disk.version, disk.endpoint, disk.capabilities) == ("1.2", "/run/disk.sock", ("STAGE_UNSTAGE_VOLUME",))
+    assert (disk.since, disk.problem) == ("1970-01-12T13:46:40.000Z", "its zone is wrong")
