@@ -51,7 +51,7 @@ class LazyGroup(click.Group):
         from volmgr.cli import packages
 
         claims = packages.brought().get(cmd_name)
-        return packages.command(claims) if claims else None
+        return packages.command(*claims) if claims else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

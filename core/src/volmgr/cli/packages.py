@@ -53,12 +53,11 @@ def brought() -> dict[str, tuple[Brought, ...]]:
     return dict(sorted(found.items()))
 
 
-def command(claims: tuple[Brought, ...]) -> click.Command:
-    """Import a command; one that cannot be used is one that says why."""
-    if len(claims) > 1:
-        names = " and ".join(sorted(each.package for each in claims))
-        return _unusable(claims[0].name, f"command {claims[0].name} is brought by both {names}; uninstall one of them")
-    claim = claims[0]
+def command(claim: Brought, *others: Brought) -> click.Command:
+    """Import a command; one that cannot be used, or that several packages bring, is one that says why."""
+    if others:
+        names = " and ".join(sorted(each.package for each in (claim, *others)))
+        return _unusable(claim.name, f"command {claim.name} is brought by both {names}; uninstall one of them")
     module, _, path = claim.value.partition(":")
     try:
         found: object = attrgetter(path)(importlib.import_module(module))
