@@ -34,7 +34,7 @@ servers := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/volmgr/kube
 private := $(if $(filter 0,$(shell id -u)),unshare --mount --propagation private,$\
 	@echo "make: the tests mount on the real kernel: run as root, or in a rootful container or VM" >&2; exit 1;)
 
-.PHONY: help venv lint types test e2e-kube demo demo-container bench e2e-takeover lock protos clean
+.PHONY: help venv lint types test e2e-kube e2e-csi demo demo-container bench e2e-takeover lock protos clean
 help: ## what can be made
 	@sed -nE 's/^([a-z0-9-]+)[^:=]*:.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 
@@ -73,6 +73,10 @@ $(foreach version,$(sort 3.11 $(PYTHONS)),$(eval $(call tests,$(version))))
 e2e-kube: venv ## Kubernetes mode on a real API server, built first: needs Go, and some 15 minutes once
 	tests/kube/tools/build.sh "$(servers)"
 	$(private) $(PY) -m pytest -n 0 $(PYTEST) tests/kube
+
+e2e-csi: venv ## CSI drivers that mount, standalone and on a real API server, built first as for e2e-kube
+	tests/kube/tools/build.sh "$(servers)"
+	$(private) $(PY) -m pytest -n 0 $(PYTEST) tests/csi
 
 demo: venv ## the product at work, in under a minute
 	$(PY) tests/demo/demo.py

@@ -17,3 +17,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(HERE):
             item.add_marker("root")
             item.add_marker(pytest.mark.timeout(LIMIT))
+
+
+@pytest.fixture
+def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory whose name is short: the names of sockets below it may have 107 bytes."""
+    return tmp_path_factory.mktemp("n")

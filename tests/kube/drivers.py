@@ -23,16 +23,13 @@ class LoopCsi:
     name: str
     node_id: str
     top: Path
+    registration: Path
+    """Where it serves kubelet's plug-in registration."""
 
     @property
     def socket(self) -> Path:
         """Where it serves CSI."""
         return self.top / "csi.sock"
-
-    @property
-    def registration(self) -> Path:
-        """Where it serves kubelet's plug-in registration."""
-        return self.top / "registration.sock"
 
     @property
     def volumes(self) -> Path:
@@ -72,10 +69,13 @@ class LoopCsi:
 
 
 @contextmanager
-def running_loopcsi(top: Path, name: str, node_id: str, *options: str) -> Generator[LoopCsi]:
+def running_loopcsi(
+    top: Path, name: str, node_id: str, *options: str, registration: Path | None = None
+) -> Generator[LoopCsi]:
     """Run the driver of one machine below a new directory; `-attach` insists on ControllerPublishVolume."""
-    driver = LoopCsi(name, node_id, top)
+    driver = LoopCsi(name, node_id, top, registration or top / "registration.sock")
     driver.volumes.mkdir(parents=True)
+    driver.registration.parent.mkdir(parents=True, exist_ok=True)
     argv = [str(BINARIES / "loopcsi"), "-drivername", name, "-nodeid", node_id, "-statedir", str(driver.volumes)]
     argv += ["-endpoint", f"unix://{driver.socket}", "-registration", str(driver.registration)]
     server = Server(top / "loopcsi.log", [*argv, "-calllog", str(top / "calls"), *options])

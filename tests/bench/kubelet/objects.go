@@ -10,14 +10,16 @@ import (
 	"sort"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 )
 
 // readObjects reads every file of a directory of manifests, with the defaults that an API server would have set.
-// The Node is left out: newEnv has one.
+// The Node and the CSIDriver are left out: newEnv has one of each.
 func readObjects(directory string) (pods []*v1.Pod, others []runtime.Object) {
 	files, err := filepath.Glob(filepath.Join(directory, "*"))
 	must(err)
@@ -30,7 +32,7 @@ func readObjects(directory string) (pods []*v1.Pod, others []runtime.Object) {
 			switch found := object.(type) {
 			case *v1.Pod:
 				pods = append(pods, found)
-			case *v1.Node:
+			case *v1.Node, *storagev1.CSIDriver:
 			default:
 				others = append(others, object)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/volume/csi"
 	"k8s.io/kubernetes/pkg/volume/util"
 	"k8s.io/kubernetes/pkg/volume/util/subpath"
 	volumetypes "k8s.io/kubernetes/pkg/volume/util/types"
@@ -21,10 +22,11 @@ const (
 )
 
 // cmdMount mounts what the Pods of a directory of manifests want, on whatever root there is, says so, and waits to be
-// killed.
-func cmdMount(root, manifests string) {
+// killed. csiSocket is where the driver csiName serves, if it does.
+func cmdMount(root, manifests, csiSocket string) {
 	pods, objects := readObjects(manifests)
 	e := newEnv(root, objects...)
+	e.registerDriver(csiSocket)
 	for _, p := range pods {
 		e.makePodDirectories(p)
 		e.addPod(p)
@@ -37,6 +39,13 @@ func cmdMount(root, manifests string) {
 	}
 	fmt.Println("MOUNTED")
 	select {}
+}
+
+// registerDriver does what kubelet does when a driver's registrar has told its socket.
+func (e *env) registerDriver(socket string) {
+	if socket != "" {
+		must(csi.PluginHandler.RegisterPlugin(e.ctx, csiName, socket, []string{"1.0.0"}, nil))
+	}
 }
 
 // makePodDirectories does what kubelet does before it waits for a Pod's volumes (makePodDataDirs).
@@ -87,8 +96,9 @@ func (e *env) bindSubpaths(p *v1.Pod) error {
 }
 
 // cmdClear starts over a root with no Pod wanted, and ends when nothing is left of any, or nothing changes any more.
-func cmdClear(root string) {
+func cmdClear(root, csiSocket string) {
 	e := newEnv(root)
+	e.registerDriver(csiSocket)
 	e.ready.Store(true)
 	e.run()
 	for !e.vm.ReconcilerStatesHasBeenSynced() {

@@ -30,6 +30,7 @@ class Records:
         self.profile = profile
         self.socket = top / "csi.sock"
         self.registration = registration or top / "registration.sock"
+        self.registration.parent.mkdir(parents=True, exist_ok=True)
         self.volumes = Volumes(top)
 
     @property
