@@ -1,6 +1,7 @@
 """The way to one driver: its socket, and a channel that is open only while it is used. Imports grpc lazily.
 
-An open channel of grpc wakes some ten times a second and has threads of its own; a closed one has none.
+An open channel of grpc wakes some ten times a second and has threads of its own; a closed one has none. A channel
+that lost its driver waits longer and longer before it connects again: it is left, and the next call opens another.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import OperationError, UncertainError, VolmgrError
+from volmgr_csi.sockets import Address, is_answering
 
 if TYPE_CHECKING:
     import grpc
@@ -24,6 +26,11 @@ MESSAGE_LIMIT = 16 * 1024 * 1024
 
 NOT_FINAL = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"})
 """Codes after which the call may still be at work, or be done; kubelet's isFinalError."""
+
+UNAVAILABLE = "UNAVAILABLE"
+"""The code of a call that lost its driver, or did not reach it."""
+
+_SHORTEST = 0.001  # seconds: grpc takes no deadline that has passed
 
 
 class CallError(VolmgrError):
@@ -56,85 +63,185 @@ class Observed:
     seconds: float
 
 
+@dataclass(slots=True)
+class _Open:
+    """A channel, and how many calls use it."""
+
+    channel: grpc.Channel
+    address: Address
+    users: int = 0
+
+    def close(self) -> None:
+        self.channel.close()
+        self.address.close()
+
+
+def _nobody(_connection: Connection) -> None:
+    """Tell nobody."""
+
+
+@dataclass(eq=False, slots=True)
 class Connection:
     """The way to the driver that serves a socket; calls may come from any thread, and at once."""
 
-    def __init__(self, driver: str, socket: str, observe: Callable[[Observed], None] = lambda _call: None) -> None:
-        self.driver = driver
-        self.socket = socket
-        self._observe = observe
-        self._lock = threading.Lock()
-        self._channel: grpc.Channel | None = None
-        self._running = 0
-        self._idle_since = 0.0
+    driver: str
+    socket: str
+    observe: Callable[[Observed], None] = lambda _call: None
+    rested: Callable[[Connection], None] = _nobody
+    """Is called when no call runs any more: whoever closes idle channels has a deadline now."""
+    lost: Callable[[Connection], None] = _nobody
+    """Is called when a call lost its driver: what is known of it may be of one that is no more."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _open: _Open | None = None
+    _running: int = 0
+    _idle_since: float = 0.0
+    _closed: bool = False
+    _dialling: threading.Event | None = None
 
     def call(self, method: Method[Q, A], question: Q, timeout: float) -> A:
         """Ask, within `timeout` seconds; raises CallError."""
-        import grpc
-
         started = time.monotonic()
         code = ""
         try:
-            with self._used() as channel:
-                ask = channel.unary_unary(
-                    method.path,
-                    request_serializer=method.question.SerializeToString,
-                    response_deserializer=method.read,
-                )
-                answer = ask(question, timeout=max(timeout, 0.001))
+            answer = self._ask(method, question, timeout)
             code = "OK"
-        except grpc.RpcError as error:
-            status: object = error  # grpc raises what is both, which its types do not say
-            details = ""
-            if isinstance(status, grpc.Call):
-                code, details = status.code().name, " ".join((status.details() or "").split())
-            raise CallError(self.driver, method.name, code, details) from None
+        except CallError as error:
+            code = error.code
+            raise
         finally:
-            self._observe(Observed(self.driver, method.name, code, time.monotonic() - started))
+            self.observe(Observed(self.driver, method.name, code, time.monotonic() - started))
+            if code == UNAVAILABLE:
+                self.lost(self)
         return answer
 
-    def close_if_idle(self, idle: float) -> float | None:
-        """Close the channel after `idle` seconds without a call; give the seconds left, or None when it is closed."""
+    def dial(self, timeout: float) -> None:
+        """Connect within `timeout` seconds, if that is not so yet; raises CallError."""
+        import grpc
+
+        settled = threading.Event()
+
+        def heard(state: grpc.ChannelConnectivity) -> None:
+            if state is grpc.ChannelConnectivity.READY:
+                settled.set()
+
+        with self._used("dial") as channel:
+            self._dialling = settled
+            channel.subscribe(heard, try_to_connect=True)
+            in_time = settled.wait(timeout) and not self._closed
+            channel.unsubscribe(heard)
+            if not in_time:
+                text = f"nobody speaks gRPC at {self.socket} within {timeout:g} s"
+                raise CallError(self.driver, "dial", UNAVAILABLE, text)
+
+    def is_answering(self) -> bool:
+        """Say whether somebody listens at the socket; takes no time, and is no call."""
         with self._lock:
-            if self._channel is None:
+            if self._open is not None:
+                return True
+        return is_answering(self.socket)
+
+    def close_if_idle(self, idle: float) -> float | None:
+        """Close the channel after `idle` seconds without a call; give the seconds left, or None when it is closed.
+
+        While calls run there is nothing to wait for: `rested` says when they have ended.
+        """
+        with self._lock:
+            if self._open is None or self._running:
                 return None
-            if self._running:
-                return idle
             left = self._idle_since + idle - time.monotonic()
             if left > 0:
                 return left
-            channel, self._channel = self._channel, None
-        channel.close()
+            leaving, self._open = self._open, None
+        leaving.close()
         return None
 
     def close(self) -> None:
-        """Close the channel; calls that run end with an error that is not final."""
+        """Let no further call begin; the channel closes when the last one that runs has ended."""
         with self._lock:
-            channel, self._channel = self._channel, None
-        if channel is not None:
-            channel.close()
+            self._closed = True
+            leaving, self._open = self._open, None
+            if leaving is not None and leaving.users:
+                return  # who uses it last closes it
+        if leaving is not None:
+            leaving.close()
+
+    def abort(self) -> None:
+        """Let no further call begin, and those that run end at once."""
+        with self._lock:
+            self._closed = True
+            running = self._open
+        if self._dialling is not None:
+            self._dialling.set()
+        if running is not None:
+            running.channel.close()
+
+    def _ask(self, method: Method[Q, A], question: Q, timeout: float) -> A:
+        import grpc
+
+        text = question.SerializeToString()
+        with self._used(method.name) as channel:
+            ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
+            try:
+                answer = ask(text, timeout=max(timeout, _SHORTEST))
+            except grpc.RpcError as error:
+                raise self._failure(method.name, error) from None
+        try:
+            return method.read(answer)
+        except Exception as error:  # protobuf's; what the driver did is not known
+            raise CallError(self.driver, method.name, "", f"its answer cannot be read: {error}") from error
+
+    def _failure(self, method: str, error: Exception) -> CallError:
+        import grpc
+
+        if not isinstance(error, grpc.Call):
+            return CallError(self.driver, method, "", str(error))
+        return CallError(self.driver, method, error.code().name, " ".join((error.details() or "").split()))
 
     @contextmanager
-    def _used(self) -> Generator[grpc.Channel]:
+    def _used(self, method: str) -> Generator[grpc.Channel]:
         with self._lock:
+            if self._closed:
+                raise CallError(self.driver, method, UNAVAILABLE, "no call is made any more: the daemon ends")
+            if self._open is None:
+                self._open = self._opened(method)
+            lent = self._open
+            lent.users += 1
             self._running += 1
-            if self._channel is None:
-                self._channel = _open(self.socket)
-            channel = self._channel
+        spoiled = False
         try:
-            yield channel
+            yield lent.channel
+        except CallError as error:
+            spoiled = error.code in {"", UNAVAILABLE}
+            raise
         finally:
-            with self._lock:
-                self._running -= 1
-                self._idle_since = time.monotonic()
+            self._give_back(lent, spoiled=spoiled)
 
+    def _give_back(self, lent: _Open, *, spoiled: bool) -> None:
+        with self._lock:
+            lent.users -= 1
+            self._running -= 1
+            self._idle_since = time.monotonic()
+            if spoiled and self._open is lent:
+                self._open = None
+            leaving = self._open is not lent and not lent.users
+            resting = self._open is not None and not self._running
+        if leaving:
+            lent.close()
+        if resting:
+            self.rested(self)
 
-def _open(socket: str) -> grpc.Channel:
-    import grpc
+    def _opened(self, method: str) -> _Open:
+        import grpc
 
-    options = (
-        ("grpc.max_receive_message_length", MESSAGE_LIMIT),
-        ("grpc.use_local_subchannel_pool", 1),  # else a new channel waits as long as one that failed before it
-        ("grpc.default_authority", "localhost"),
-    )
-    return grpc.insecure_channel(f"unix:{socket}", options=options)
+        options = (
+            ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+            ("grpc.use_local_subchannel_pool", 1),  # else a new channel waits as long as one that failed before it
+            ("grpc.default_authority", "localhost"),
+            ("grpc.enable_retries", 0),  # what a call of CSI did is decided by who made it, and it repeats it
+        )
+        try:
+            address = Address(self.socket)
+        except OSError as error:
+            text = f"its socket {self.socket} is not there: {error.strerror}"
+            raise CallError(self.driver, method, UNAVAILABLE, text) from None
+        return _Open(grpc.insecure_channel(f"unix:{address.path}", options=options), address)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from volmgr.plugin import VolumePlugin, hookimpl
+from volmgr.plugin import Drivers, Host, Service, VolumePlugin, hookimpl
+from volmgr_csi.registrar import Registrar
 from volmgr_csi.settings import NAME, CsiSettings
 from volmgr_csi.volume import Csi
 
@@ -20,3 +21,9 @@ def volmgr_volume_plugins() -> Iterable[type[VolumePlugin[Any]]]:
 def volmgr_settings() -> Mapping[str, type[Any]]:
     """Say what the configuration may say."""
     return {NAME: CsiSettings}
+
+
+@hookimpl
+def volmgr_driver_watchers(drivers: Drivers, host: Host) -> Iterable[Service]:
+    """Register drivers, by their registrars or by the configuration."""
+    return (Registrar(drivers, host, host.settings_of(CsiSettings)),)

@@ -33,3 +33,5 @@ class CsiSettings:
     """After how long without a call the channel to a driver is closed: an open one wakes 10 times a second."""
     republish_interval: float = _seconds("republish_interval", 60.0)
     """How often volumes are published again whose CSIDriver says requiresRepublish; about kubelet's sync of a Pod."""
+    watch_retry: float = _seconds("watch_retry", 60.0)
+    """How long to wait before the directory of registration sockets is watched again where inotify is not to be had."""
