@@ -46,8 +46,8 @@ class PodMount:
     """When it is to be mounted again, if its plugin said so: Unix time in seconds."""
     due: bool = False
     """That time has come: it is mounted again although nothing that it refers to has changed."""
-    is_mount: bool = False
-    """Something is mounted at its path, which must show in the mount table."""
+    mount_point: Path | None = None
+    """Where something is mounted for it, which must show in the mount table; None where nothing is."""
     label: str = ""
     """The SELinux label that it was mounted with."""
     inline: bool = True
@@ -119,7 +119,8 @@ class Facts:
     size: int = 0
     at: float = 0.0
     due_at: float | None = None
-    is_mount: bool = False
+    mount_point: Path | None = None
+    device_is_mount: bool = False
     notices: tuple[Notice, ...] = ()
 
 
@@ -212,7 +213,7 @@ def _device_made(now: ActualVolume, ending: Ending, facts: Facts) -> ActualVolum
             device_label=facts.label if ending is Ending.DONE or not was_there else now.device_label,
         )
     if ending is Ending.DONE:
-        now = replace(now, size=now.size or facts.size, device_is_mount=facts.is_mount)
+        now = replace(now, size=now.size or facts.size, device_is_mount=facts.device_is_mount)
     return now
 
 
@@ -238,7 +239,7 @@ def _mounted(now: ActualVolume, uid: str, ending: Ending, facts: Facts) -> Actua
         device_path=facts.device_path or (old.device_path if old else ""),
         mounted_at=facts.at,
         due_at=facts.due_at,
-        is_mount=facts.is_mount,
+        mount_point=facts.mount_point,
         label=facts.label,
         inline=facts.spec is None or facts.spec.pv is None,
         subpaths=subpaths_after(old),

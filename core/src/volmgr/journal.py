@@ -61,7 +61,7 @@ class SpecRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountRecord:
-    """One pod mount: `step` is mounting, mounted or unmounting."""
+    """One pod mount: `step` is mounting, mounted or unmounting; `identity` is of `proof`, or else of its directory."""
 
     volume: str
     plugin: str
@@ -75,6 +75,7 @@ class MountRecord:
     device_path: str = ""
     label: str = ""
     directory: bool = True
+    proof: str = ""
     identity: Identity | None = None
     mounted_at: float = 0.0
     due_at: float | None = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.actual import Cause
 from volmgr.messages import MountsRead
-from volmgr.model.volume import Presence
+from volmgr.model.volume import Presence, VolumeMode
 from volmgr.report.events import Severity
 
 if TYPE_CHECKING:
@@ -42,10 +42,11 @@ class Lookout:
         if volume is None:
             return
         facets = volume.facets
-        allowed = volume.spec is None or volume.spec.read_only or (facets is not None and facets.read_only)
+        block = volume.mode is VolumeMode.BLOCK  # the device is what is written to, and not where it is bound
+        allowed = block or volume.spec is None or volume.spec.read_only or (facets is not None and facets.read_only)
         for uid, mount in volume.mounts.items():
-            if mount.state is Presence.YES and mount.is_mount and mount.path is not None:
-                self._expected[(name, uid)] = (mount.path, allowed)
+            if mount.state is Presence.YES and mount.mount_point is not None:
+                self._expected[(name, uid)] = (mount.mount_point, allowed)
         if volume.device is Presence.YES and volume.device_is_mount and volume.device_target is not None:
             self._expected[(name, "")] = (volume.device_target, allowed)
             if self._health_timer is None:

@@ -60,7 +60,7 @@ class PodSteps:
         at = self._wall()
         with uncertain_if_it_fails():
             device_path = self._finish_mount(job, request, answer, path)
-            proof = self._proof(record, request.target, path)
+            proof = self._proof(job, request, path, device_path)
             identity = None if proof is None else self._host.files.identity(proof)
             done = replace(
                 record,
@@ -68,39 +68,47 @@ class PodSteps:
                 revision=mount.revision,
                 path=str(path),
                 device_path=device_path,
+                proof=str(proof or ""),
                 identity=identity,
                 mounted_at=at,
                 due_at=answer.due_at,
             )
             self._journal.write_mount(done, again=True)
-        is_mount = identity is not None and identity.mount is not None
         return replace(
             facts,
             path=path,
             device_path=device_path or None,
             at=at,
-            is_mount=is_mount,
+            mount_point=proof if identity is not None and identity.mount is not None else None,
             due_at=answer.due_at,
             notices=answer.notices,
         )
 
-    def _proof(self, record: MountRecord, target: Path, path: Path) -> Path | None:
-        """Say which path shows that a volume is still mounted; of a path of the node itself (hostPath) none does."""
-        if record.directory:
-            return target
+    def _proof(self, job: Job, request: Mount[Any], path: Path, device_path: str) -> Path | None:
+        """Say which path shows that a volume is still there; of a path of the node itself (hostPath) none does."""
+        if request.mode is VolumeMode.BLOCK:
+            return self._block_proof(_map_directory(job, request, self._host), request.pod.uid, Path(device_path))
+        facets = job.desired.facets if job.desired else None
+        if facets is None or facets.directory:
+            return _place(request, path)
         return path if path.is_relative_to(self._host.paths.state) else None
+
+    def _block_proof(self, directory: Path, uid: str, device: Path) -> Path:
+        """Give the bind of a device; or the device, where a driver has bound it below the root directory."""
+        published = device.is_relative_to(self._host.paths.root) and self._host.mounts.is_mount_point(device)
+        return device if published else directory / uid
 
     def _finish_mount(self, job: Job, request: Mount[Any], answer: Mounted, path: Path) -> str:
         """Do what the core does after the plugin: map the device, or give the files to the Pod's group."""
         if request.mode is VolumeMode.BLOCK:
-            directory = request.device_target or device_target(job, self._host)
+            directory = _map_directory(job, request, self._host)
             device_path = answer.device_path or request.device_path
             return blockmap.map_device(self._host, device_path, directory, request.pod.uid, request.target)
         was_there = job.actual is not None and request.pod.uid in job.actual.mounts
         if was_there and not request.read_only:
             device = request.device_target  # a directory of the node is bound without having been mounted there
             ours = device is None or self._host.mounts.is_mount_point(device)
-            make_writable(self._host, request.target, file_system=ours)
+            make_writable(self._host, _place(request, path), file_system=ours)
         self._give_to_group(job, request, path)
         return answer.device_path
 
@@ -178,6 +186,15 @@ class PodSteps:
         top = self._host.paths.subpaths(uid) / spec_name
         if self._host.files.names(top):
             clear_binds(self._host, top)
+
+
+def _place(request: Mount[Any], path: Path) -> Path:
+    """Give where a volume is mounted: its directory, or what lies in that (CSI's `mount`)."""
+    return path if path.is_relative_to(request.target) else request.target
+
+
+def _map_directory(job: Job, request: Mount[Any], host: Host) -> Path:
+    return request.device_target or device_target(job, host)
 
 
 def _common_user(mount: DesiredMount) -> int | None:

@@ -21,7 +21,7 @@ from volmgr.plugin import Found
 from volmgr.populator import typed_spec
 
 if TYPE_CHECKING:
-    from volmgr.host.interface import Host
+    from volmgr.host.interface import Host, Identity
     from volmgr.plugins import Plugins
     from volmgr.volume_type import VolumeType
 
@@ -106,7 +106,7 @@ class _Reconstruction:
             device_path=record.device_path,
             mounted_at=record.mounted_at,
             due_at=record.due_at,
-            is_mount=record.identity is not None and record.identity.mount is not None,
+            mount_point=_proof(record, path) if record.identity is not None and record.identity.mount else None,
             label=record.label,
             inline=record.spec.inline,
             subpaths=record.subpaths,
@@ -117,11 +117,19 @@ class _Reconstruction:
     def _is_proven(self, record: MountRecord, path: Path | None) -> bool:
         if record.step != "mounted" or record.boot_id != self.host.kernel.boot_id:
             return False
-        if not record.directory:
-            if record.identity is None:  # nothing of it lies on disk that could have changed
-                return True
-            path = Path(record.path)
-        return path is not None and record.identity is not None and self.host.files.identity(path) == record.identity
+        if record.directory:
+            if path is None or record.identity is None:
+                return False
+        elif record.identity is None:  # nothing of it lies on disk that could have changed
+            return True
+        proof = _proof(record, path)
+        return proof is not None and self._is(proof, record.identity)
+
+    def _is(self, path: Path, identity: Identity | None) -> bool:
+        try:
+            return self.host.files.identity(path) == identity
+        except OperationError:  # what is mounted there is dead: whoever mounts or unmounts it says so
+            return False
 
     def _volume_of(self, name: str, plugin: str, spec: SpecRecord) -> ActualVolume:
         known = self.volumes.get(name)
@@ -164,7 +172,7 @@ class _Reconstruction:
             and same_boot
             and record.device is Presence.YES
             # No identity: nothing was mounted there (a directory, a driver that stages nothing), and still is not.
-            and self.host.files.identity(target) == record.identity
+            and self._is(target, record.identity)
         )
         uncertain = Presence.NO if record.device is Presence.NO else Presence.UNCERTAIN
         return replace(
@@ -224,6 +232,11 @@ class _Reconstruction:
             path=found.path,
         )
         self.volumes[name] = replace(known, device_label=known.device_label or label).with_mount(mount)
+
+
+def _proof(record: MountRecord, path: Path | None) -> Path | None:
+    """Say which path was looked at when the record was written; an older record speaks of the directory."""
+    return Path(record.proof) if record.proof else path if record.directory else Path(record.path)
 
 
 def _facets(volume_type: VolumeType | None, spec: VolumeSpec[Any] | None) -> Facets | None:

@@ -200,6 +200,7 @@ class Notice:
 class Mounted:
     """The volume is ready for the Pod; `path` is where, if not at the request's target; `device_path` for BLOCK.
 
+    A path below the target is where the core looks whether the volume is still there, and what belongs to its group.
     `due_at` is when it is to be mounted again (seconds of Unix time: a token in it ends); None: as the class's
     `refresh_at` says.
     """

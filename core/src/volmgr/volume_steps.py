@@ -82,7 +82,7 @@ class VolumeSteps:
             proof = self._host.files.identity(target)
             self.record(job, device=Presence.YES, device_target=str(target), device_path=path, identity=proof)
         is_mount = proof is not None and proof.mount is not None
-        return replace(facts, device_path=path, device_target=target, is_mount=is_mount)
+        return replace(facts, device_path=path, device_target=target, device_is_mount=is_mount)
 
     def unmount_device(self, job: Job, facts: Facts) -> Facts:
         actual = job.actual
