@@ -219,6 +219,7 @@ def _claim(document: _Document, how: _How) -> PersistentVolumeClaim:
         storage_class_name=wire.spec.storage_class_name,
         requests=wire.spec.resources.requests,
         selector=wire.spec.selector,
+        data_source=wire.spec.content,
         phase=known.phase,
         status_capacity=known.capacity,
         resize_status=known.allocated_resource_statuses,
@@ -234,6 +235,7 @@ class _DriverSpec:
     requires_republish: bool = False
     se_linux_mount: bool = False
     token_requests: tuple[TokenRequest, ...] = ()
+    service_account_token_in_secrets: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +256,7 @@ def _driver(document: _Document, how: _How) -> CSIDriver:
         requires_republish=spec.requires_republish,
         se_linux_mount=spec.se_linux_mount,
         token_requests=spec.token_requests,
+        service_account_token_in_secrets=spec.service_account_token_in_secrets,
     )
 
 

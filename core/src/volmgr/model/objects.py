@@ -30,6 +30,8 @@ class PersistentVolumeClaim:
     phase: str = ""
     message: str = ""
     """Why it is in this phase, when that is worth knowing."""
+    data_source: str = ""
+    """What its volume is to be filled with when it is made (`VolumeSnapshot/today`), if with anything."""
     status_capacity: Mapping[str, Quantity] = field(default_factory=lambda: _NO_QUANTITIES)
     resize_status: Mapping[str, str] = field(default_factory=lambda: _NO_TEXTS)
     """How far growing it has come, by resource (`status.allocatedResourceStatuses`)."""
@@ -80,6 +82,8 @@ class StorageClass:
     mount_options: tuple[str, ...] = ()
     allow_volume_expansion: bool = False
     volume_binding_mode: str = "Immediate"
+    allowed_topologies: tuple[Mapping[str, object], ...] = ()
+    """Where volumes may be made: as in the API, any of these terms (`matchLabelExpressions`), none is anywhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +106,8 @@ class CSIDriver:
     requires_republish: bool = False
     se_linux_mount: bool = False
     token_requests: tuple[TokenRequest, ...] = ()
+    service_account_token_in_secrets: bool = False
+    """Tokens reach the driver among its secrets, and not among the volume's attributes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

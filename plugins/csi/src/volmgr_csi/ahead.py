@@ -1,6 +1,6 @@
 """What is written ahead of a driver's calls and read back: small versioned JSON files below `ROOT/volmgr/csi`.
 
-Never secret data. Every write survives a power cut.
+Never secret data. Every write survives a power cut, unless its kind says that nothing of it has to.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ Body = Mapping[str, object]
 class Ahead:
     """The records of one kind, by name; each name is that of a file."""
 
-    def __init__(self, host: Host, kind: str) -> None:
+    def __init__(self, host: Host, kind: str, *, durable: bool = True) -> None:
         """Use `ROOT/volmgr/csi/<kind>`."""
         self._files = host.files
+        self._durable = durable
         self._kind = kind
         self._top = host.paths.state / "csi" / kind
 
@@ -59,11 +60,11 @@ class Ahead:
         """Write a record; raises OperationError, and what was there stays."""
         self._files.ensure_directory(self._top, 0o700, parents_mode=0o700)
         text = json.dumps({"kind": self._kind, "version": VERSION, **body}, sort_keys=True)
-        self._files.write(self.path(name), f"{text}\n".encode(), 0o600, durable=True)
+        self._files.write(self.path(name), f"{text}\n".encode(), 0o600, durable=self._durable)
 
     def remove(self, name: str) -> None:
         """Remove a record; missing is success."""
-        self._files.remove_file(self.path(name), durable=True)
+        self._files.remove_file(self.path(name), durable=self._durable)
 
 
 def text(body: Body, key: str) -> str:

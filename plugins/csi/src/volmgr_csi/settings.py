@@ -35,3 +35,5 @@ class CsiSettings:
     """How often volumes are published again whose CSIDriver says requiresRepublish; about kubelet's sync of a Pod."""
     watch_retry: float = _seconds("watch_retry", 60.0)
     """How long to wait before the directory of registration sockets is watched again where inotify is not to be had."""
+    paths: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    """For drivers that see the node's directories elsewhere, by name: directories here, and what each is there."""

@@ -1,0 +1,208 @@
+"""Publishing: a driver makes a volume ready for one Pod, and takes it back.
+
+Source: `behaviours.md` §4.11, which is `csi_mounter.go` and `csi_block.go` of kubelet 1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from volmgr.plugin import (
+    Mounted,
+    OperationError,
+    Secret,
+    Unmounted,
+    VolumeMode,
+    needed_object,
+    taken_back,
+    uncertain_if_it_fails,
+)
+from volmgr_csi import attributes, layout, sight, traces, undoing, vol_data
+from volmgr_csi.attributes import Told, driver_object
+from volmgr_csi.calling import seconds, texts_of
+from volmgr_csi.connection import CallError
+from volmgr_csi.drivers import drivers_of
+from volmgr_csi.layout import DIRECTORY_MODE, Place
+from volmgr_csi.needs import check_lifecycle, gives_to_group, is_inline, publish_secret
+from volmgr_csi.origin import origin
+from volmgr_csi.settings import CsiSettings
+from volmgr_csi.sight import is_there, seen_by
+from volmgr_csi.staging import context_of, restage_if_dead, was_done
+from volmgr_csi.vol_data import EPHEMERAL, PERSISTENT, VolData
+
+if TYPE_CHECKING:
+    from volmgr.plugin import CSIDriver, CsiSource, Host, Mount, Unmount
+    from volmgr_csi.drivers import Driver
+    from volmgr_csi.traces import Trace
+    from volmgr_csi.v1 import csi_pb2 as csi
+
+
+def publish(request: Mount[CsiSource], host: Host, now: float) -> Mounted:
+    """Let a driver publish a volume for a Pod; `now` is Unix time in seconds."""
+    spec, source, uid = request.spec, request.spec.source, request.pod.uid
+    driver = drivers_of(host).making(source.driver)
+    csi_driver = driver_object(source.driver, request.objects)
+    check_lifecycle(spec, csi_driver)
+    told = _told(request, csi_driver, host)
+    place = layout.published(host, request.target, uid, spec.name, request.mode)
+    trace = traces.of_publishing(host, uid, spec.name)
+    data = VolData(
+        driver=source.driver,
+        handle=source.volume_handle or layout.ephemeral_handle(uid, spec.name),
+        lifecycle=EPHEMERAL if is_inline(spec) else PERSISTENT,
+        label=request.selinux_label,
+    )
+    question = _question(request, driver, place, data.handle, told, host)
+    if driver.abilities.stage:
+        restage_if_dead(request, host)
+    done = request.mode is VolumeMode.FILESYSTEM and was_done(place, trace, host)
+    kept = request.remount or request.reconstructed or done or trace.is_done
+
+    def undo() -> None:
+        if not kept:
+            _clear(request.mode, place, trace, host)
+
+    with taken_back(undo, f"publishing {data.handle} of csi driver {source.driver}"):
+        trace.put(data, done=done or trace.is_done)
+        _prepare(request, place, data, host)
+        _call(driver, question, request.deadline, host)
+    with uncertain_if_it_fails():
+        trace.put(data, done=True)
+        if request.mode is VolumeMode.BLOCK:
+            return Mounted(device_path=str(place.path))
+        notices = sight.look(driver, place.path, host)
+        _give_to_group(request, driver, csi_driver, place, host)
+    return Mounted(path=place.path, notices=notices, due_at=_due_at(csi_driver, told, host, now))
+
+
+def _told(request: Mount[CsiSource], csi_driver: CSIDriver | None, host: Host) -> Told:
+    """Collect what the driver is told of the Pod, and its secrets; raises TransientError for a missing one."""
+    texts: dict[str, str] = {}
+    kept_back: dict[str, str] = {}
+    due_at: float | None = None
+    if request.spec.source.node_publish_secret_ref is not None:
+        ref = publish_secret(request.spec, request.pod)
+        found = needed_object(request.objects, ref, Secret, by=f"publishing volume {request.spec.name}")
+        kept_back |= texts_of(found) if found is not None else {}
+    if csi_driver is not None and csi_driver.pod_info_on_mount:
+        texts |= attributes.pod_info(request.pod, ephemeral=is_inline(request.spec))
+    if csi_driver is not None and request.mode is VolumeMode.FILESYSTEM:
+        issued = attributes.tokens(request, csi_driver, host)
+        texts |= issued.attributes
+        kept_back |= issued.secrets
+        due_at = issued.due_at
+    return Told(attributes=texts, secrets=kept_back, due_at=due_at)
+
+
+def _question(
+    request: Mount[CsiSource], driver: Driver, place: Place, handle: str, told: Told, host: Host
+) -> csi.NodePublishVolumeRequest:
+    from volmgr_csi import questions
+
+    spec = request.spec
+    context: Mapping[str, str] = {}
+    if not is_inline(spec):
+        context = context_of(spec, request.node_name, request.objects, host)
+    paths = questions.Paths(target=seen_by(driver.name, place.path, host), staged=_staged_path(request, driver, host))
+    return questions.publishing(
+        handle,
+        spec,
+        driver.abilities,
+        questions.Use(label=request.selinux_label, group=request.fs_group),
+        paths,
+        questions.Given(context=context, attributes=told.attributes, secrets=told.secrets),
+    )
+
+
+def _staged_path(request: Mount[CsiSource], driver: Driver, host: Host) -> str:
+    """Give where the driver finds the staged volume; a block volume has the path whether it stages or not."""
+    spec, block = request.spec, request.mode is VolumeMode.BLOCK
+    if is_inline(spec) or not (block or driver.abilities.stage):
+        return ""
+    target = layout.device_target(host, driver.name, spec.source.volume_handle, spec.name, request.mode)
+    return seen_by(driver.name, layout.staged(target, request.mode).path, host)
+
+
+def _prepare(request: Mount[CsiSource], place: Place, data: VolData, host: Host) -> None:
+    """Make the directory in which the driver makes the target, and kubelet's file before the call."""
+    host.files.ensure_directory(place.path.parent, DIRECTORY_MODE)
+    name, node = request.spec.name, request.node_name
+    if request.mode is VolumeMode.BLOCK:
+        host.files.ensure_directory(place.data, DIRECTORY_MODE)
+        vol_data.write(host, place.data, vol_data.block_texts(data.driver, data.handle, name, node))
+    else:
+        vol_data.write(host, place.data, vol_data.pod_texts(data, name, node))
+
+
+def _call(driver: Driver, question: csi.NodePublishVolumeRequest, deadline: float, host: Host) -> None:
+    from volmgr_csi.methods import PUBLISH
+
+    try:
+        driver.connection.call(PUBLISH, question, seconds(host, deadline))
+    except CallError as error:
+        raise error.as_outcome() from error
+
+
+def _give_to_group(
+    request: Mount[CsiSource], driver: Driver, csi_driver: CSIDriver | None, place: Place, host: Host
+) -> None:
+    """Give the files to the Pod's group, unless the driver was told to."""
+    if request.fs_group is None or driver.abilities.mount_group or not gives_to_group(request.spec, csi_driver):
+        return
+    host.ownership.apply(
+        place.path,
+        request.fs_group,
+        policy=request.fs_group_policy,
+        cancelled=request.cancelled,
+        progress=request.progress,
+    )
+
+
+def _due_at(csi_driver: CSIDriver | None, told: Told, host: Host, now: float) -> float | None:
+    """Say when a volume is to be published again: after the interval, or when its first token is due."""
+    if csi_driver is None or not csi_driver.requires_republish:
+        return None
+    again = now + host.settings_of(CsiSettings).republish_interval
+    return again if told.due_at is None else min(again, told.due_at)
+
+
+def unpublish(request: Unmount, host: Host) -> Unmounted:
+    """Let a driver take a volume from a Pod, and clear away what is left; gone is success."""
+    place = layout.published(host, request.target, request.pod_uid, request.spec_name, request.mode)
+    trace = traces.of_publishing(host, request.pod_uid, request.spec_name)
+    found = origin(place, trace, request.volume, host)
+    if found is None and host.mounts.is_mount_point(place.path):
+        raise OperationError(
+            f"nothing says which csi driver mounted {place.path} ({place.data / vol_data.FILE} is damaged or missing);"
+            " unmount it by hand"
+        )
+    if found is not None:
+        there = trace.is_there or is_there(place.path.parent, host)
+        known = drivers_of(host)
+        driver = known.unmaking(found.driver) if there else known.find(found.driver)
+        if driver is not None:
+            undoing.unmount_others(place.path, host)
+            _unpublish(driver, found, place, request.deadline, host)
+    _clear(request.mode, place, trace, host)
+    return Unmounted()
+
+
+def _unpublish(driver: Driver, found: VolData, place: Place, deadline: float, host: Host) -> None:
+    from volmgr_csi.methods import UNPUBLISH
+    from volmgr_csi.v1 import csi_pb2 as csi
+
+    question = csi.NodeUnpublishVolumeRequest(
+        volume_id=found.handle, target_path=seen_by(driver.name, place.path, host)
+    )
+    undoing.undo(driver, UNPUBLISH, question, place.path, deadline, host)
+
+
+def _clear(mode: VolumeMode, place: Place, trace: Trace, host: Host) -> None:
+    """Remove what lies on the node of a volume that is not published; what holds data is kept: it is an orphan."""
+    undoing.remove_left(place.path, host)
+    if mode is VolumeMode.BLOCK:
+        host.files.remove_directory(place.path.parent)
+    else:
+        undoing.remove_data(place.data, host)
+    trace.remove()

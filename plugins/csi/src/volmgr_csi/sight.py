@@ -1,0 +1,104 @@
+"""What a driver sees of the node's directories, and whether the node sees what a driver mounts there.
+
+A driver in a container may have another file system: then it is told other paths (`paths` of the configuration), and
+what it mounts reaches the node by shared propagation alone.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from volmgr.plugin import Notice, OperationError, UncertainError, VolmgrError
+from volmgr_csi.settings import CsiSettings
+
+if TYPE_CHECKING:
+    from volmgr.plugin import Host
+    from volmgr_csi.drivers import Driver
+
+_CREDENTIALS = struct.Struct("iii")  # pid, uid, gid
+_PATIENCE = 1.0  # seconds for connecting to a socket that just answered
+NOTHING_MOUNTED, STACKED = "NothingMounted", "StackedMounts"
+
+
+def seen_by(driver: str, path: Path, host: Host) -> str:
+    """Give a path as a driver sees it."""
+    mapped: Mapping[str, str] = host.settings_of(CsiSettings).paths.get(driver, {})
+    fitting = [prefix for prefix in mapped if path.is_relative_to(prefix)]
+    if not fitting:
+        return str(path)
+    longest = max(fitting, key=lambda prefix: len(Path(prefix).parts))
+    return str(Path(mapped[longest]) / path.relative_to(longest))
+
+
+def is_there(path: Path, host: Host) -> bool:
+    """Say whether there is anything at a path, be it dead."""
+    return host.mounts.is_mount_point(path) or host.files.info(path) is not None
+
+
+def is_dead(path: Path, host: Host) -> bool:
+    """Say whether something is mounted on a path of which the kernel has nothing but errors."""
+    if not host.mounts.is_mount_point(path):
+        return False
+    try:
+        host.files.names(path)
+    except OperationError:
+        return True
+    return False
+
+
+def look(driver: Driver, path: Path, host: Host) -> tuple[Notice, ...]:
+    """Look at what a driver says that it published; gives what its Pod's owner should know.
+
+    Raises UncertainError where the node does not have it: the Pod would write to the node's own disk.
+    """
+    layers = sum(entry.target == path for entry in host.mounts.below(path))
+    if layers > 1:
+        text = f"csi driver {driver.name} mounted {path} {layers} times; it must not mount what is mounted"
+        return (Notice(STACKED, text),)
+    if layers or host.mounts.is_mount_point(path):
+        return ()
+    told = seen_by(driver.name, path, host)
+    if host.files.info(path) is None:
+        raise UncertainError(
+            f"csi driver {driver.name} says that it published {told}{_here(path, told)}, and nothing is there on the"
+            f" node: it sees other directories; give it {host.paths.root} at the same path, or say in the configuration"
+            " which paths it sees (plugins, kubernetes.io/csi, paths)"
+        )
+    if host.files.names(path):
+        return ()  # written there, and not mounted
+    if _is_mounted_for(driver, told, host):
+        raise UncertainError(
+            f"csi driver {driver.name} has mounted {told}{_here(path, told)} where the node does not see it: give its"
+            f" container {host.paths.root} with mountPropagation Bidirectional (rshared)"
+        )
+    text = f"csi driver {driver.name} says that it published {told}, and nothing is mounted there"
+    return (Notice(NOTHING_MOUNTED, f"{text}: what the pod writes stays on the node"),)
+
+
+def _here(path: Path, told: str) -> str:
+    return "" if told == str(path) else f" ({path} on the node)"
+
+
+def _is_mounted_for(driver: Driver, told: str, host: Host) -> bool:
+    """Say whether something is mounted in the mount namespace of the driver's process, as far as one may look."""
+    process = _process_behind(driver.connection.socket)
+    try:
+        return process > 0 and host.mounts.is_mount_point(Path(f"/proc/{process}/root{told}"))
+    except VolmgrError:
+        return False
+
+
+def _process_behind(path: str) -> int:
+    """Give the process that serves a socket; 0 when nobody may know."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(_PATIENCE)
+            probe.connect(path)
+            said = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    except OSError:
+        return 0
+    return int(_CREDENTIALS.unpack(said)[0])

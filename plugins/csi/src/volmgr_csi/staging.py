@@ -1,0 +1,179 @@
+"""Staging: a driver makes a volume ready for the node, once for all Pods, and takes it back.
+
+Source: `behaviours.md` §4.11, which is `csi_attacher.go` and `csi_block.go` of kubelet 1.37.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from volmgr.plugin import (
+    DeviceMounted,
+    DeviceUnmounted,
+    MountDevice,
+    VolumeMode,
+    taken_back,
+    uncertain_if_it_fails,
+)
+from volmgr_csi import layout, traces, undoing, vol_data
+from volmgr_csi.attaching import publish_context
+from volmgr_csi.attributes import driver_object
+from volmgr_csi.calling import seconds, secrets
+from volmgr_csi.connection import CallError
+from volmgr_csi.drivers import drivers_of
+from volmgr_csi.layout import DIRECTORY_MODE, Place
+from volmgr_csi.needs import check_lifecycle
+from volmgr_csi.origin import origin
+from volmgr_csi.sight import is_dead, is_there, seen_by
+from volmgr_csi.traces import Trace
+from volmgr_csi.vol_data import VolData
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from volmgr.plugin import CsiSource, Host, Mount, Objects, UnmountDevice, VolumeSpec
+    from volmgr_csi.drivers import Driver
+    from volmgr_csi.v1 import csi_pb2 as csi
+
+log = logging.getLogger("volmgr.csi")
+
+
+def stage(request: MountDevice[CsiSource], host: Host) -> DeviceMounted:
+    """Let a driver stage a volume; of one that stages nothing there is but the directory (and the file, of BLOCK)."""
+    source = request.spec.source
+    driver = drivers_of(host).making(source.driver)
+    check_lifecycle(request.spec, driver_object(source.driver, request.objects))
+    place = layout.staged(request.target, request.mode)
+    trace = traces.of_staging(host, request.volume)
+    if not driver.abilities.stage:
+        _prepare(request, place, host, staging=False)
+        return DeviceMounted()
+    question = _question(request, driver, place, host)
+    data = VolData(driver=source.driver, handle=source.volume_handle)
+    done = was_done(place, trace, host)
+
+    def undo() -> None:
+        if not done:
+            _clear(request.mode, request, place, trace, host)
+
+    with taken_back(undo, f"staging {source.volume_handle} of csi driver {source.driver}"):
+        trace.put(data, done=done)
+        _prepare(request, place, host, staging=True)
+        _call(driver, question, request.deadline, host)
+    with uncertain_if_it_fails():
+        trace.put(data, done=True)
+    return DeviceMounted()
+
+
+def was_done(place: Place, trace: Trace, host: Host) -> bool:
+    """Say whether a driver did its part once: by our trace; without one, kubelet's file is of kubelet's own doing."""
+    return trace.is_done if trace.is_there else vol_data.read(host, place.data) is not None
+
+
+def _prepare(request: MountDevice[CsiSource], place: Place, host: Host, *, staging: bool) -> None:
+    """Make the directories, and kubelet's file before the call."""
+    source, spec = request.spec.source, request.spec
+    if request.mode is VolumeMode.BLOCK:
+        host.files.ensure_directory(place.data, DIRECTORY_MODE)
+        texts = vol_data.block_texts(source.driver, source.volume_handle, spec.name, request.node_name)
+        vol_data.write(host, place.data, texts)
+    if staging or request.mode is VolumeMode.FILESYSTEM:
+        host.files.ensure_directory(place.path, DIRECTORY_MODE)
+    if staging and request.mode is VolumeMode.FILESYSTEM:
+        label = request.selinux_label
+        vol_data.write(host, place.data, vol_data.device_texts(source.driver, source.volume_handle, label))
+
+
+def _question(request: MountDevice[CsiSource], driver: Driver, place: Place, host: Host) -> csi.NodeStageVolumeRequest:
+    from volmgr_csi import questions
+
+    spec = request.spec
+    given = questions.Given(
+        context=context_of(spec, request.node_name, request.objects, host),
+        secrets=secrets(spec.source.node_stage_secret_ref, request.objects, f"staging volume {spec.name}"),
+    )
+    use = questions.Use(label=request.selinux_label, group=request.fs_group)
+    return questions.staging(spec, driver.abilities, use, seen_by(driver.name, place.path, host), given)
+
+
+def context_of(spec: VolumeSpec[CsiSource], node_name: str, objects: Objects, host: Host) -> Mapping[str, str]:
+    """Give what was said of a volume when it was attached; of one that need not be, nothing."""
+    source = spec.source
+    csi_driver = driver_object(source.driver, objects)
+    if csi_driver is not None and not csi_driver.attach_required:
+        return {}
+    return publish_context(source.driver, source.volume_handle, node_name, objects, host)
+
+
+def _call(driver: Driver, question: csi.NodeStageVolumeRequest, deadline: float, host: Host) -> None:
+    from volmgr_csi.methods import STAGE
+
+    try:
+        driver.connection.call(STAGE, question, seconds(host, deadline))
+    except CallError as error:
+        raise error.as_outcome() from error
+
+
+def restage_if_dead(request: Mount[CsiSource], host: Host) -> None:
+    """Stage a volume anew whose file system on the node has died (its FUSE daemon has): no Pod could be given it."""
+    target = request.device_target
+    if target is None or request.mode is VolumeMode.BLOCK or not is_dead(target, host):
+        return
+    host.mounts.unmount(target, lazy=True)  # the driver may take it for well, since it is mounted
+    stage(
+        MountDevice(
+            spec=request.spec,
+            volume=request.volume,
+            device_path=request.device_path,
+            target=target,
+            mode=request.mode,
+            fs_group=request.fs_group,
+            selinux_label=request.selinux_label,
+            node_name=request.node_name,
+            objects=request.objects,
+            deadline=request.deadline,
+            cancelled=request.cancelled,
+            progress=request.progress,
+        ),
+        host,
+    )
+
+
+def unstage(request: UnmountDevice, host: Host) -> DeviceUnmounted:
+    """Let a driver take a volume from the node, and clear away what is left; gone is success."""
+    place = layout.staged(request.target, request.mode)
+    trace = traces.of_staging(host, request.volume)
+    found = origin(place, trace, request.volume, host)
+    there = trace.is_there or is_there(place.path, host) or vol_data.read(host, place.data) is not None
+    if found is not None:
+        known = drivers_of(host)
+        # Where nothing is there, it is asked all the same, if it can be: what it failed to stage may be staged.
+        driver = known.unmaking(found.driver) if there else known.find(found.driver)
+        if driver is not None and driver.abilities.stage:
+            _unstage(driver, found, place, request.deadline, host)
+    _clear(request.mode, request, place, trace, host)
+    return DeviceUnmounted()
+
+
+def _unstage(driver: Driver, found: VolData, place: Place, deadline: float, host: Host) -> None:
+    from volmgr_csi.methods import UNSTAGE
+    from volmgr_csi.v1 import csi_pb2 as csi
+
+    question = csi.NodeUnstageVolumeRequest(
+        volume_id=found.handle, staging_target_path=seen_by(driver.name, place.path, host)
+    )
+    undoing.undo(driver, UNSTAGE, question, place.path, deadline, host)
+
+
+def _clear(
+    mode: VolumeMode, request: MountDevice[CsiSource] | UnmountDevice, place: Place, trace: Trace, host: Host
+) -> None:
+    """Remove what lies on the node of a volume that is not staged; what holds data is kept and named."""
+    if not undoing.remove_left(place.path, host):
+        log.warning("%s is not mounted, yet there is something in it: it is kept; move it away", place.path)
+    undoing.remove_data(place.data, host)
+    if mode is VolumeMode.BLOCK:
+        for directory in (request.target, request.target.parent):
+            host.files.remove_directory(directory)
+    trace.remove()

@@ -1,0 +1,69 @@
+"""What was begun, and what was done, for a volume: our own traces beside kubelet's `vol_data.json`.
+
+They say which driver has a volume when kubelet's file is damaged or missing, and whether a call was ever done: what
+was, is undone although a later call failed. A power cut takes mounts with it, so a trace need not survive one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from volmgr_csi import ahead
+from volmgr_csi.ahead import Ahead
+from volmgr_csi.layout import digest
+from volmgr_csi.vol_data import VolData, is_driver_name
+
+if TYPE_CHECKING:
+    from volmgr.plugin import Host
+
+_DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The trace of one thing that a driver does for a volume: staging it, or publishing it for one Pod."""
+
+    records: Ahead
+    name: str
+
+    @property
+    def is_there(self) -> bool:
+        """Say whether anything was begun; a damaged trace says so, too."""
+        return self.records.has(self.name)
+
+    @property
+    def is_done(self) -> bool:
+        """Say whether it was done once, and not undone since."""
+        return bool((self.records.read(self.name) or {}).get(_DONE))
+
+    def of(self) -> VolData | None:
+        """Say which volume it is; None when nothing was begun, or nobody knows."""
+        body = self.records.read(self.name)
+        if body is None or not is_driver_name(ahead.text(body, "driver")) or not ahead.text(body, "handle"):
+            return None
+        return VolData(
+            driver=ahead.text(body, "driver"),
+            handle=ahead.text(body, "handle"),
+            lifecycle=ahead.text(body, "lifecycle"),
+        )
+
+    def put(self, data: VolData, *, done: bool) -> None:
+        """Say that it is begun, or done; raises OperationError."""
+        said = {"driver": data.driver, "handle": data.handle, "lifecycle": data.lifecycle, _DONE: done}
+        if self.records.read(self.name) != said:
+            self.records.write(self.name, said)
+
+    def remove(self) -> None:
+        """Say that it is undone; raises OperationError."""
+        self.records.remove(self.name)
+
+
+def of_staging(host: Host, volume: str) -> Trace:
+    """Give the trace of a volume that is staged, by its unique name."""
+    return Trace(Ahead(host, "staged", durable=False), digest(volume))
+
+
+def of_publishing(host: Host, pod_uid: str, spec_name: str) -> Trace:
+    """Give the trace of a volume that is published for one Pod."""
+    return Trace(Ahead(host, "published", durable=False), f"{pod_uid}~{spec_name}")

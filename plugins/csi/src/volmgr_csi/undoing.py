@@ -1,0 +1,62 @@
+"""Taking away what a driver made: its call, and what lies on the node, which is never removed while it is mounted."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from volmgr.plugin import OperationError
+from volmgr_csi import vol_data
+from volmgr_csi.calling import seconds
+from volmgr_csi.connection import CallError
+
+if TYPE_CHECKING:
+    from volmgr.plugin import Host
+    from volmgr_csi.drivers import Driver
+    from volmgr_csi.methods import A, Method, Q
+
+log = logging.getLogger("volmgr.csi")
+
+
+def undo(driver: Driver, method: Method[Q, A], question: Q, path: Path, deadline: float, host: Host) -> None:
+    """Let a driver take away what it made at a path; what it does not know any more is gone.
+
+    Raises what `CallError.as_outcome` gives, and OperationError when something is still mounted.
+    """
+    try:
+        driver.connection.call(method, question, seconds(host, deadline))
+    except CallError as error:
+        if error.code != "NOT_FOUND":
+            raise error.as_outcome() from error
+        host.mounts.unmount(path)  # what a driver has forgotten, it never unmounts
+    if host.mounts.is_mount_point(path):
+        raise OperationError(f"csi driver {driver.name} said that {method.name} was done, and {path} is still mounted")
+
+
+def unmount_others(path: Path, host: Host) -> None:
+    """Take away what somebody mounted below a volume, deepest first: the driver would find it busy."""
+    for entry in host.mounts.below(path):
+        if entry.target != path:
+            host.mounts.unmount(entry.target)
+
+
+def remove_left(path: Path, host: Host) -> bool:
+    """Remove an empty directory, link or file that a driver left where it published; False for what holds data."""
+    if host.mounts.is_mount_point(path):
+        raise OperationError(f"{path} is still mounted")
+    info = host.files.info(path)
+    if info is None:
+        return True
+    if info.kind == "directory":
+        return host.files.remove_directory(path)
+    if info.kind == "file" and info.size:
+        return False
+    host.files.remove_file(path)
+    return True
+
+
+def remove_data(directory: Path, host: Host) -> None:
+    """Remove kubelet's file, and its directory if nothing else is in it."""
+    host.files.remove_file(directory / vol_data.FILE)
+    host.files.remove_directory(directory)

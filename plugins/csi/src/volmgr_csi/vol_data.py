@@ -1,0 +1,105 @@
+"""kubelet's `vol_data.json`: which volume lies in a directory, in its very format.
+
+Both generations are read: kubelet 1.30 wrote one for drivers that stage nothing, too. Written at once and synced, so
+that no crash leaves an empty one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from volmgr.plugin import OperationError, attachment_name
+
+if TYPE_CHECKING:
+    from volmgr.plugin import Host
+
+FILE = "vol_data.json"
+DRIVER, HANDLE, LABEL, LIFECYCLE = "driverName", "volumeHandle", "seLinuxMountContext", "volumeLifecycleMode"
+PERSISTENT, EPHEMERAL = "Persistent", "Ephemeral"
+_SPEC, _NODE, _ATTACHMENT = "specVolID", "nodeName", "attachmentID"
+_MODE = 0o644
+_LONGEST_DRIVER = 63
+_DRIVER_NAME = re.compile(
+    r"[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*", re.ASCII
+)
+_ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+"""What Go's encoder escapes beyond JSON."""
+
+
+def is_driver_name(name: str) -> bool:
+    """Say whether a driver may be called so: it is a directory's name, too. The API's rule."""
+    return len(name) <= _LONGEST_DRIVER and _DRIVER_NAME.fullmatch(name) is not None
+
+
+def go_json(texts: Mapping[str, Any]) -> str:
+    """Give an object as Go's encoder does: sorted, without spaces."""
+    return json.dumps(texts, sort_keys=True, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolData:
+    """What the file says that everybody needs."""
+
+    driver: str
+    handle: str
+    lifecycle: str = ""
+    """`Persistent` or `Ephemeral`; empty in files of the node's mounts and of block volumes."""
+    label: str = ""
+    """The SELinux label that it is mounted with."""
+
+
+def device_texts(driver: str, handle: str, label: str) -> Mapping[str, str]:
+    """Give what the file of a node's mount says."""
+    return {DRIVER: driver, HANDLE: handle} | ({LABEL: label} if label else {})
+
+
+def block_texts(driver: str, handle: str, spec_name: str, node_name: str) -> Mapping[str, str]:
+    """Give what the file of a block volume says."""
+    return {
+        _SPEC: spec_name,
+        HANDLE: handle,
+        DRIVER: driver,
+        _NODE: node_name,
+        _ATTACHMENT: attachment_name(driver, handle, node_name),
+    }
+
+
+def pod_texts(data: VolData, spec_name: str, node_name: str) -> Mapping[str, str]:
+    """Give what the file of one Pod's volume says."""
+    texts = {**block_texts(data.driver, data.handle, spec_name, node_name), LIFECYCLE: data.lifecycle}
+    return texts | ({LABEL: data.label} if data.label else {})
+
+
+def write(host: Host, directory: Path, texts: Mapping[str, str]) -> None:
+    """Write the file of a directory that exists, unless it says this already."""
+    text = f"{go_json(texts)}\n".encode()
+    with suppress(OperationError):  # what cannot be read is replaced
+        if host.files.read(directory / FILE) == text:
+            return
+    host.files.write(directory / FILE, text, _MODE, durable=True)
+
+
+def read(host: Host, directory: Path) -> VolData | None:
+    """Give what a directory's file says; None when it is missing or damaged."""
+    try:
+        said: object = json.loads(host.files.read(directory / FILE) or b"")
+    except (OperationError, ValueError, RecursionError):  # whatever lies there in its place
+        return None
+    if not isinstance(said, dict):
+        return None
+    fields = cast("dict[str, object]", said)
+    driver, handle, lifecycle, label = (_text(fields, key) for key in (DRIVER, HANDLE, LIFECYCLE, LABEL))
+    if not is_driver_name(driver) or not handle:
+        return None
+    return VolData(driver=driver, handle=handle, lifecycle=lifecycle, label=label)
+
+
+def _text(fields: Mapping[str, object], key: str) -> str:
+    value = fields.get(key)
+    return value if isinstance(value, str) else ""
