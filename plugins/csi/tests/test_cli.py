@@ -525,7 +525,7 @@ def test_a_socket_at_which_nobody_listens_is_told_from_one_that_is_not_there(tmp
         (left, "Connection refused; the socket is of a driver that has ended; start it"),
         (file, "Connection refused; the socket is of a driver that has ended; start it"),
         (tmp_path / "none.sock", "No such file or directory; start the driver"),
-        (tmp_path / ("long" * 40), "path too long"),
+        (tmp_path / ("long" * 40), "No such file or directory; start the driver"),
     ):
         result = CliRunner().invoke(cli, ["csi", "info", str(path)])
         assert result.exit_code == 3

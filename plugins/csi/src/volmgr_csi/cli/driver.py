@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from volmgr.commands import Failure, NoAnswer
 from volmgr.plugin import VolmgrError
 from volmgr_csi.connection import CallError, Connection, Observed
+from volmgr_csi.sockets import knock
 
 if TYPE_CHECKING:
     from volmgr_csi.methods import A, Method, Q
@@ -89,16 +89,14 @@ def failures_said(secrets: Iterable[str] = ()) -> Generator[None]:
 
 def _look(path: str) -> None:
     try:
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.connect(path)
+        knock(path)
     except OSError as error:
         remedy = {
             errno.ENOENT: "start the driver, or name the socket that its --endpoint says",
             errno.ECONNREFUSED: "the socket is of a driver that has ended; start it",
             errno.EACCES: "run volmgr as root",
         }.get(error.errno or 0, "name the socket that the driver's --endpoint says")
-        reason = error.strerror or str(error)  # a path that is too long has no errno
-        message = f"no driver answers on {path}: {reason}; {remedy}"
+        message = f"no driver answers on {path}: {error.strerror}; {remedy}"
         raise NoAnswer(message) from None
 
 
