@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from volmgr import blockmap
+from volmgr.errors import uncertain_if_it_fails
 from volmgr.host.interface import Host
-from volmgr.model.names import shared_volume_name
+from volmgr.model.names import kubelet_plugin, shared_volume_name
 from volmgr.model.objects import ref_of
 from volmgr.plugin import (
     Attach,
@@ -105,7 +106,8 @@ class Volume:
     @property
     def spec(self) -> VolumeSpec[Any]:
         """What the manifest wants."""
-        spec: VolumeSpec[Any] = VolumeSpec(name=self.name, type=self.plugin.handles[0].field, source=self.source)
+        first = self.plugin.handles[0]
+        spec: VolumeSpec[Any] = VolumeSpec(name=self.name, type=first.field, driver=first.driver, source=self.source)
         return replace(spec, **self.spec_fields)
 
     @property
@@ -122,8 +124,13 @@ class Volume:
         """Give the unique name of a volume of this type and Pod."""
         facets = self.plugin.facets(spec, self.objects)
         if facets.attach or facets.device:
-            return shared_volume_name(self.plugin.name, spec.type, self.plugin.volume_name(spec))
+            return shared_volume_name(self.kubelet_plugin, self.plugin.volume_name(spec))
         return self.plugin.unique_name(spec, self.pod.uid)
+
+    @property
+    def kubelet_plugin(self) -> str:
+        """kubelet's name for its plugin, which its directories have."""
+        return kubelet_plugin(self.plugin.name, self.spec.type, self.spec.driver)
 
     @property
     def is_block(self) -> bool:
@@ -138,7 +145,7 @@ class Volume:
     def target(self, host: Host) -> Path:
         """Give the directory that the volume has below its Pod's; of a block volume, the link to its device."""
         paths = host.paths
-        return (paths.block_volume if self.is_block else paths.volume)(self.pod.uid, self.plugin.name, self.name)
+        return (paths.block_volume if self.is_block else paths.volume)(self.pod.uid, self.kubelet_plugin, self.name)
 
     def device_target(self, host: Host) -> Path | None:
         """Give the directory of the node's mount, or of the block map."""
@@ -178,7 +185,8 @@ class Volume:
         )
         answer = cast("DeviceMountable[Any]", self.plugin).mount_device(replace(request, **changes), host)
         if self.is_block:
-            host.files.ensure_directory(target, 0o750)
+            with uncertain_if_it_fails():  # what the type made is there
+                host.files.ensure_directory(target, 0o750)
         return answer
 
     def unmount_device_request(self, host: Host) -> UnmountDevice | None:
@@ -268,7 +276,7 @@ class Volume:
         """Rebuild it from its directory."""
         found = Found(
             pod_uid=self.pod.uid,
-            plugin=self.plugin.name,
+            plugin=self.kubelet_plugin,
             spec_name=self.name,
             path=self.target(host),
             mode=self.spec.mode,

@@ -105,6 +105,8 @@ class Stage:
         absolute = self.absolute(path)
         device = self.volume.device_target(self.host)
         own = [self.path(mounted), self.target, *self.markers, *([device] if device else [])]
+        if mounted.device_path:  # a driver may have made it below our root
+            own.append(Path(mounted.device_path))
         return any(absolute.is_relative_to(one) or one.is_relative_to(absolute) for one in own)
 
     def absolute(self, path: str) -> Path:
