@@ -39,6 +39,9 @@ PLACE = pyinotify.IN_DELETE | pyinotify.IN_MOVED_FROM | pyinotify.IN_MOVED_TO | 
 AWAITED = PLACE | pyinotify.IN_CREATE
 """The same, where the component is missing."""
 
+ITSELF = pyinotify.IN_DELETE_SELF | pyinotify.IN_MOVE_SELF | pyinotify.IN_ONLYDIR
+"""What to hear of a directory that leads somewhere, however busy it is; late while somebody is in a deleted one."""
+
 _SELF = pyinotify.IN_DELETE_SELF | pyinotify.IN_MOVE_SELF | pyinotify.IN_UNMOUNT | pyinotify.IN_IGNORED
 
 
@@ -65,7 +68,7 @@ class Happening:
 class Watches:
     """The directories that are watched."""
 
-    CONTENT, PLACE, AWAITED = CONTENT, PLACE, AWAITED
+    CONTENT, PLACE, AWAITED, ITSELF = CONTENT, PLACE, AWAITED, ITSELF
 
     def __init__(self) -> None:
         logging.getLogger("pyinotify").disabled = True  # it prints what it also raises, and events of stale watches

@@ -30,6 +30,9 @@ NOT_FINAL = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURC
 UNAVAILABLE = "UNAVAILABLE"
 """The code of a call that lost its driver, or did not reach it."""
 
+UNIMPLEMENTED = "UNIMPLEMENTED"
+"""The code of a call that a driver does not serve."""
+
 _SHORTEST = 0.001  # seconds: grpc takes no deadline that has passed
 
 
@@ -63,13 +66,14 @@ class Observed:
     seconds: float
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class _Open:
     """A channel, and how many calls use it."""
 
     channel: grpc.Channel
     address: Address
     users: int = 0
+    is_confirmed: bool = False
 
     def close(self) -> None:
         self.channel.close()
@@ -91,19 +95,24 @@ class Connection:
     """Is called when no call runs any more: whoever closes idle channels has a deadline now."""
     lost: Callable[[Connection], None] = _nobody
     """Is called when a call lost its driver: what is known of it may be of one that is no more."""
+    confirms: bool = False
+    """Who answers is asked for its name first: nobody registers it now, and another driver may serve its socket."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _open: _Open | None = None
     _running: int = 0
     _idle_since: float = 0.0
     _closed: bool = False
-    _dialling: threading.Event | None = None
+    _dialling: threading.Event = field(default_factory=threading.Event)
 
     def call(self, method: Method[Q, A], question: Q, timeout: float) -> A:
         """Ask, within `timeout` seconds; raises CallError."""
         started = time.monotonic()
         code = ""
         try:
-            answer = self._ask(method, question, timeout)
+            with self._used(method.name) as lent:
+                if self.confirms and not lent.is_confirmed:
+                    self._confirm(lent, timeout)
+                answer = self._ask(lent.channel, method, question, timeout - (time.monotonic() - started))
             code = "OK"
         except CallError as error:
             code = error.code
@@ -118,17 +127,14 @@ class Connection:
         """Connect within `timeout` seconds, if that is not so yet; raises CallError."""
         import grpc
 
-        settled = threading.Event()
-
         def heard(state: grpc.ChannelConnectivity) -> None:
             if state is grpc.ChannelConnectivity.READY:
-                settled.set()
+                self._dialling.set()
 
-        with self._used("dial") as channel:
-            self._dialling = settled
-            channel.subscribe(heard, try_to_connect=True)
-            in_time = settled.wait(timeout) and not self._closed
-            channel.unsubscribe(heard)
+        with self._used("dial") as lent:
+            lent.channel.subscribe(heard, try_to_connect=True)
+            in_time = self._dialling.wait(timeout) and not self._closed
+            lent.channel.unsubscribe(heard)
             if not in_time:
                 text = f"nobody speaks gRPC at {self.socket} within {timeout:g} s"
                 raise CallError(self.driver, "dial", UNAVAILABLE, text)
@@ -155,36 +161,42 @@ class Connection:
         leaving.close()
         return None
 
+    def reopen(self) -> None:
+        """Let further calls go by a new channel: another socket is there now."""
+        with self._lock:
+            leaving, self._open = self._open, None
+            if leaving is None or leaving.users:
+                return  # who uses it last closes it
+        leaving.close()
+
     def close(self) -> None:
         """Let no further call begin; the channel closes when the last one that runs has ended."""
         with self._lock:
             self._closed = True
             leaving, self._open = self._open, None
-            if leaving is not None and leaving.users:
+            if leaving is None or leaving.users:
                 return  # who uses it last closes it
-        if leaving is not None:
-            leaving.close()
+        leaving.close()
 
     def abort(self) -> None:
         """Let no further call begin, and those that run end at once."""
         with self._lock:
             self._closed = True
             running = self._open
-        if self._dialling is not None:
-            self._dialling.set()
+        self._dialling.set()
         if running is not None:
             running.channel.close()
 
-    def _ask(self, method: Method[Q, A], question: Q, timeout: float) -> A:
+    def _ask(self, channel: grpc.Channel, method: Method[Q, A], question: Q, timeout: float) -> A:
         import grpc
 
-        text = question.SerializeToString()
-        with self._used(method.name) as channel:
-            ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
-            try:
-                answer = ask(text, timeout=max(timeout, _SHORTEST))
-            except grpc.RpcError as error:
-                raise self._failure(method.name, error) from None
+        ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
+        try:
+            answer = ask(question.SerializeToString(), timeout=max(timeout, _SHORTEST))
+        except grpc.RpcError as error:
+            raise self._failure(method.name, error) from None
+        except ValueError as error:  # the channel was closed below the call
+            raise CallError(self.driver, method.name, "", str(error)) from None
         try:
             return method.read(answer)
         except Exception as error:  # protobuf's; what the driver did is not known
@@ -197,11 +209,29 @@ class Connection:
             return CallError(self.driver, method, "", str(error))
         return CallError(self.driver, method, error.code().name, " ".join((error.details() or "").split()))
 
+    def _confirm(self, lent: _Open, timeout: float) -> None:
+        """Make sure that it is still this driver that answers; raises CallError."""
+        from volmgr_csi import methods
+        from volmgr_csi.v1 import csi_pb2 as csi
+
+        method = methods.PLUGIN_INFO
+        try:
+            found = self._ask(lent.channel, method, csi.GetPluginInfoRequest(), timeout).name
+        except CallError as error:
+            if error.code != UNIMPLEMENTED:
+                raise
+        else:
+            if found != self.driver:
+                text = f"{self.socket} is served by csi driver {found!r} now"
+                raise CallError(self.driver, method.name, UNAVAILABLE, text)
+        lent.is_confirmed = True
+
     @contextmanager
-    def _used(self, method: str) -> Generator[grpc.Channel]:
+    def _used(self, method: str) -> Generator[_Open]:
         with self._lock:
             if self._closed:
-                raise CallError(self.driver, method, UNAVAILABLE, "no call is made any more: the daemon ends")
+                text = f"the way to it by {self.socket} is closed: another was taken, or the daemon ends"
+                raise CallError(self.driver, method, UNAVAILABLE, text)
             if self._open is None:
                 self._open = self._opened(method)
             lent = self._open
@@ -209,7 +239,7 @@ class Connection:
             self._running += 1
         spoiled = False
         try:
-            yield lent.channel
+            yield lent
         except CallError as error:
             spoiled = error.code in {"", UNAVAILABLE}
             raise
@@ -223,11 +253,11 @@ class Connection:
             self._idle_since = time.monotonic()
             if spoiled and self._open is lent:
                 self._open = None
-            leaving = self._open is not lent and not lent.users
-            resting = self._open is not None and not self._running
-        if leaving:
+            is_left = (self._closed or self._open is not lent) and not lent.users
+            is_resting = self._open is not None and not self._running
+        if is_left:
             lent.close()
-        if resting:
+        if is_resting:
             self.rested(self)
 
     def _opened(self, method: str) -> _Open:
@@ -237,7 +267,7 @@ class Connection:
             ("grpc.max_receive_message_length", MESSAGE_LIMIT),
             ("grpc.use_local_subchannel_pool", 1),  # else a new channel waits as long as one that failed before it
             ("grpc.default_authority", "localhost"),
-            ("grpc.enable_retries", 0),  # what a call of CSI did is decided by who made it, and it repeats it
+            ("grpc.enable_retries", 0),  # who made a call knows what it may have done, and repeats it
         )
         try:
             address = Address(self.socket)

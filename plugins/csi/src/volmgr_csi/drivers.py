@@ -6,8 +6,10 @@ Volumes are nobody's concern here; what is known of a driver is asked of it anew
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -50,8 +52,13 @@ class KnownDrivers:
     """The drivers of one root directory; may be asked, and told, on any thread."""
 
     def __init__(self) -> None:
+        self.refreshed: Callable[[str], None] = _nobody_hears
+        """Hears which driver is to be asked anew, or was not reached: who registers puts itself here."""
+        self.absences: Mapping[str, str] = MappingProxyType({})
+        """Why a driver is not there, by its name, as who registers knows it."""
         self._lock = threading.Lock()
         self._drivers: dict[str, Driver] = {}
+        self._periods: dict[str, float] = {}
 
     def put(self, driver: Driver) -> None:
         """Let there be a driver, in place of the one of that name."""
@@ -74,23 +81,52 @@ class KnownDrivers:
             return self._drivers.get(name)
 
     def making(self, name: str) -> Driver:
-        """Give a driver that makes something; raises TransientError, which waits until it registers."""
+        """Give a driver that makes something; raises TransientError, which waits until it registers, or answers."""
         found = self.find(name)
         if found is None or found.retired:
-            raise _absent(name)
-        return found
+            raise self._absent(name)
+        return self._reached(found)
 
     def unmaking(self, name: str) -> Driver:
         """Give a driver that takes something away, be it retired; raises TransientError."""
         found = self.find(name)
-        if found is None:
-            raise _absent(name)
-        return found
+        if found is None or (found.retired and not found.connection.is_answering()):
+            raise self._absent(name)
+        return self._reached(found)
+
+    def refresh(self, name: str) -> None:
+        """Have a driver asked anew what it is for this node: what it said of its limit does not hold any more."""
+        self.refreshed(name)
+
+    def refresh_every(self, name: str, period: float) -> None:
+        """Have a driver asked anew each so many seconds, as its CSIDriver wishes; 0: never."""
+        with self._lock:
+            if self._periods.get(name, 0.0) == period:
+                return
+            self._periods[name] = period
+        self.refreshed("")
+
+    def period(self, name: str) -> float:
+        """Give how often a driver is asked anew, in seconds; 0: never."""
+        with self._lock:
+            return self._periods.get(name, 0.0)
+
+    def _reached(self, driver: Driver) -> Driver:
+        """Give a driver if somebody listens at its socket: nothing has happened yet if nobody does."""
+        if driver.connection.is_answering():
+            return driver
+        self.refreshed(driver.name)
+        text = f"nobody listens at {driver.connection.socket}, the socket of csi driver {driver.name}; start it again"
+        raise TransientError(text, waits_for=driver_awaited(driver.name))
+
+    def _absent(self, name: str) -> TransientError:
+        why = self.absences.get(name, "it was never seen on this node")
+        text = f"driver name {name} not found in the list of registered CSI drivers: {why}; start it, and its registrar"
+        return TransientError(text, waits_for=driver_awaited(name))
 
 
-def _absent(name: str) -> TransientError:
-    text = f"driver name {name} not found in the list of registered CSI drivers; start it, and its registrar"
-    return TransientError(text, waits_for=driver_awaited(name))
+def _nobody_hears(_name: str) -> None:
+    """Tell nobody."""
 
 
 _by_root: WeakValueDictionary[Path, KnownDrivers] = WeakValueDictionary()

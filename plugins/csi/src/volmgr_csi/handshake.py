@@ -6,23 +6,33 @@ import errno
 import logging
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from volmgr.plugin import VolmgrError
-from volmgr_csi.connection import CallError, Connection
-from volmgr_csi.registrar_rules import CONFIGURED, PLUGIN_TYPE, RefusedError, check_name, highest_version
-from volmgr_csi.roster import Entry, Roster
+from volmgr.plugin import VolmgrError, path_problem
+from volmgr_csi.connection import UNIMPLEMENTED, CallError, Connection
+from volmgr_csi.registrar_rules import (
+    CONFIGURED,
+    NODE_INFO,
+    PLUGIN_TYPE,
+    RefusedError,
+    Version,
+    check_name,
+    highest_version,
+)
+from volmgr_csi.roster import Entry, Roster, TakenError
 from volmgr_csi.settings import CsiSettings
-from volmgr_csi.sockets import Stamp, knock
+from volmgr_csi.sockets import knock, stamp_of
 
 if TYPE_CHECKING:
-    from volmgr_csi.drivers import Driver
+    from volmgr_csi.registration.api_pb2 import PluginInfo
 
 _log = logging.getLogger(__name__)
 
-_UNIMPLEMENTED = "UNIMPLEMENTED"
+_SILENT = frozenset({errno.ECONNREFUSED, errno.ENOENT})
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds between two knocks
 
 
 class Outcome(Enum):
@@ -30,20 +40,21 @@ class Outcome(Enum):
 
     REGISTERED = auto()
     SILENT = auto()
-    """Nobody listens there."""
+    """Nobody listens there: it is left alone until something happens to it."""
     FOREIGN = auto()
     """It registers no CSI driver: it is left alone until another socket is bound there."""
+    TAKEN = auto()
+    """Another socket has registered a driver of that name: it is tried again once that has left."""
     FAILED = auto()
     """It is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What came of a handshake; `driver` is the name it was for, where that was said."""
+    """What came of a handshake, and what was wrong."""
 
     handshake: Handshake
     outcome: Outcome
-    driver: str = ""
     problem: str = ""
 
 
@@ -53,12 +64,13 @@ class Handshake:
 
     path: str
     expected: str
-    stamp: Stamp
     roster: Roster
     settings: CsiSettings
+    patience: float
+    """Seconds until somebody has to listen: between bind and listen a socket refuses as a dead one does."""
     driver: str = ""
-    cancelled: bool = False
-    """It counts no more: another socket is bound there, or none."""
+    """Whom it registers, once that is known."""
+    _cancelled: threading.Event = field(default_factory=threading.Event)
     _own: list[Connection] = field(default_factory=list[Connection])
     """Connections that nobody else uses yet."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -66,94 +78,147 @@ class Handshake:
     def run(self) -> Ended:
         """Do all of it; raises nothing."""
         try:
-            knock(self.path)
-            self._dial() if self.expected else self._register()
-        except OSError as error:
-            dead = error.errno in {errno.ECONNREFUSED, errno.ENOENT}
-            return self._ended(Outcome.SILENT if dead else Outcome.FAILED, f"cannot connect: {error.strerror}")
-        except _ForeignError as error:
-            return self._ended(Outcome.FOREIGN, str(error))
-        except VolmgrError as error:
-            return self._ended(Outcome.FAILED, str(error))
+            outcome, problem = self._attempt()
         except Exception as error:  # noqa: BLE001 - a bug, of which this socket's problem tells
             _log.exception("registration by %s", self.path)
-            return self._ended(Outcome.FAILED, f"unexpected {type(error).__name__}: {error}")
-        return self._ended(Outcome.REGISTERED, "")
+            outcome, problem = Outcome.FAILED, f"unexpected {type(error).__name__}: {error}"
+        for connection in self._own:
+            connection.close()
+        return Ended(self, outcome, problem)
 
-    def abort(self) -> None:
-        """End it at once, from another thread."""
+    def cancel(self) -> None:
+        """Let it count no more, and end soon; from another thread."""
         with self._lock:
-            self.cancelled = True
+            self._cancelled.set()
             own = tuple(self._own)
         for connection in own:
             connection.abort()
 
-    def _ended(self, outcome: Outcome, problem: str) -> Ended:
-        return Ended(self, outcome, self.driver, problem)
+    def _attempt(self) -> tuple[Outcome, str]:
+        try:
+            self._knock()
+            if self.expected:
+                self._dial()
+            else:
+                self._register()
+        except OSError as error:
+            outcome = Outcome.SILENT if error.errno in _SILENT else Outcome.FAILED
+            return outcome, f"cannot connect: {error.strerror}"
+        except _ForeignError as error:
+            return Outcome.FOREIGN, str(error)
+        except TakenError as error:
+            return Outcome.TAKEN, str(error)
+        except VolmgrError as error:
+            return Outcome.FAILED, str(error)
+        return Outcome.REGISTERED, ""
+
+    def _knock(self) -> None:
+        """Wait until somebody listens, for a while; raises OSError when nobody does."""
+        end = time.monotonic() + self.patience
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                knock(self.path)
+            except ConnectionRefusedError:
+                if time.monotonic() + pause > end or self._cancelled.wait(pause):
+                    raise
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                return
 
     def _register(self) -> None:
         """Register by kubelet's protocol."""
-        registrar = self._owned(Connection(f"registration at {self.path}", self.path))
-        try:
-            registrar.dial(self.settings.dial_timeout)
-            self._agree(registrar)
-        finally:
-            registrar.close()
+        from volmgr_csi import registrar_calls as calls
 
-    def _agree(self, registrar: Connection) -> None:
+        registrar = Connection(f"registration at {self.path}", self.path)
+        self._keep(registrar)
+        registrar.dial(self.settings.dial_timeout)
+        said = self._info(registrar)
+        try:
+            is_registered = self._admit(said)
+        except CallError as error:
+            if error.method == NODE_INFO:
+                self._refuse(registrar, error)
+            raise  # what kubelet does not ask for at this point is no reason to refuse: it is tried again
+        except VolmgrError as error:
+            self._refuse(registrar, error)
+            raise
+        if not is_registered:
+            return
+        try:
+            calls.notify(registrar, "", self.settings.notify_timeout)
+        except CallError:
+            self.roster.leave(self.path, self._counts)
+            raise
+
+    def _info(self, registrar: Connection) -> PluginInfo:
         from volmgr_csi import registrar_calls as calls
 
         try:
             said = calls.ask_info(registrar, self.settings.info_timeout)
         except CallError as error:
-            if error.code == _UNIMPLEMENTED:
-                raise _ForeignError("it serves no pluginregistration.Registration, so nothing registers here") from None
-            raise
+            if error.code != UNIMPLEMENTED:
+                raise
+            raise _ForeignError("it serves no pluginregistration.Registration: nothing registers by it") from None
         if said.type != PLUGIN_TYPE:
-            raise _ForeignError(f"it registers {said.name!r}, a {said.type or 'plug-in without a type'}")
-        try:
-            check_name(said.name)
-            self.driver = said.name
-            version = highest_version(tuple(said.supported_versions))
-            self.roster.check(said.name, version, self.path)
-            endpoint = said.endpoint.removeprefix("unix://") or self.path
-            driver = self._ask(self.roster.connection(said.name, endpoint))
-            installed = self.roster.install(Entry(self.path, version, driver), lambda: not self.cancelled)
-        except VolmgrError as error:
-            calls.notify(registrar, str(error), self.settings.notify_timeout)
-            raise
-        if not installed:
-            return
-        try:
-            calls.notify(registrar, "", self.settings.notify_timeout)
-        except CallError:
-            self.roster.leave(self.path)
-            raise
+            raise _ForeignError(f"it registers {said.name!r}, which is a {said.type or 'plug-in without a type'}")
+        return said
+
+    def _refuse(self, registrar: Connection, why: VolmgrError) -> None:
+        from volmgr_csi import registrar_calls as calls
+
+        with suppress(CallError):  # the reason why is what counts
+            calls.notify(registrar, str(why), self.settings.notify_timeout)
+
+    def _admit(self, said: PluginInfo) -> bool:
+        """Let what a registrar announces be there; False when that counts no more."""
+        check_name(said.name)
+        self.driver = said.name
+        version = highest_version(tuple(said.supported_versions))
+        self.roster.check(said.name, version, self.path)
+        endpoint = said.endpoint.removeprefix("unix://") or self.path
+        if problem := path_problem(endpoint):
+            raise RefusedError(f"the endpoint {endpoint!r} of csi driver {said.name} {problem}")
+        return self._install(endpoint, version)
 
     def _dial(self) -> None:
         """Register a driver that the configuration names."""
-        from volmgr_csi import registrar_calls as calls
-
         check_name(self.expected)
         self.driver = self.expected
         self.roster.check(self.expected, CONFIGURED, self.path)
-        connection = self.roster.connection(self.expected, self.path)
-        said = calls.ask_name(connection, self.settings.call_timeout)
-        if said != self.expected:
-            connection.close()
-            text = f"the driver at {self.path} says that it is {said!r}; correct drivers in the configuration"
-            raise RefusedError(text)
-        self.roster.install(Entry(self.path, CONFIGURED, self._ask(connection)), lambda: not self.cancelled)
+        self._install(self.path, CONFIGURED)
 
-    def _ask(self, connection: Connection) -> Driver:
+    def _install(self, endpoint: str, version: Version) -> bool:
         from volmgr_csi import registrar_calls as calls
 
-        return calls.ask_driver(self._owned(connection), time.time(), self.settings.call_timeout)
+        served = stamp_of(endpoint)
+        connection, is_new = self.roster.connection(self.driver, endpoint)
+        if is_new:
+            self._keep(connection)
+        asked = calls.ask_driver(connection, time.time(), self.settings.call_timeout)
+        if asked.name not in {"", self.driver}:
+            text = f"what serves {endpoint} says that it is csi driver {asked.name!r}, and not {self.driver!r}"
+            if self.expected:
+                raise RefusedError(f"{text}; correct drivers in the configuration")
+            _log.warning("csi: %s, as which it registers; it is called all the same", text)
+        entry = Entry(self.path, version, asked.driver, served, is_complete=not asked.gap)
+        if not self.roster.install(entry, self._counts):
+            return False
+        if asked.gap:
+            _log.warning("csi: %s; it is asked again", asked.gap)
+        if is_new:
+            self._own.remove(connection)
+        return True
 
-    def _owned(self, connection: Connection) -> Connection:
+    def _keep(self, connection: Connection) -> None:
         with self._lock:
             self._own.append(connection)
-        return connection
+            late = self._cancelled.is_set()
+        if late:
+            connection.abort()
+
+    def _counts(self) -> bool:
+        return not self._cancelled.is_set()
 
 
 class _ForeignError(VolmgrError):

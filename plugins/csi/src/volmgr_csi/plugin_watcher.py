@@ -105,16 +105,24 @@ class PluginWatcher:
         return Heard(is_news=news, touched=frozenset(touched))
 
     def _wanted(self, watches: Watches) -> dict[str, int]:
-        anchors = {anchor for path in (self.top, *self._singles) for anchor in _anchors(path)}
+        """Give what to hear of which directory: as little as is needed, since what leads to sockets may be busy."""
+        ends = {end for path in self._singles for end in (path, os.path.realpath(path))}
+        anchors = {anchor for path in (self.top, *ends) for anchor in _anchors(path)}
         self._relevant = frozenset(anchors)
         self._tree = {os.path.realpath(each): each for each in _directories(self.top)}
-        wanted = {place: watches.PLACE for place, _ in anchors}
+        wanted: dict[str, int] = {}
         for place, name in anchors:
-            if not os.path.lexists(os.path.join(place, name)):
-                wanted[place] = watches.AWAITED
-        ends = (*self._singles, *map(os.path.realpath, self._singles))
-        near = (os.path.realpath(os.path.dirname(each)) for each in ends)
-        return wanted | dict.fromkeys((*near, *self._tree), watches.AWAITED)
+            path = os.path.join(place, name)
+            if not os.path.lexists(path):
+                wanted[place] = wanted.get(place, 0) | watches.AWAITED
+            elif os.path.islink(path) or path == self.top:
+                wanted[place] = wanted.get(place, 0) | watches.PLACE
+            else:
+                wanted[path] = wanted.get(path, 0) | watches.ITSELF
+        near = {os.path.realpath(os.path.dirname(end)) for end in ends}
+        for place in (*near, *self._tree):
+            wanted[place] = wanted.get(place, 0) | watches.AWAITED
+        return wanted
 
 
 def _anchors(path: str) -> set[tuple[str, str]]:

@@ -7,25 +7,24 @@ short-lived thread, so that one that hangs keeps no other waiting.
 from __future__ import annotations
 
 import logging
-import os
-import select
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from volmgr.plugin import CSI_FIELD, Drivers, Host, OperationError, Searched, watch_directories
+from volmgr.plugin import CSI_FIELD, Drivers, Host, OperationError, Searched, VolmgrError, watch_directories
 from volmgr_csi.connection import Connection
-from volmgr_csi.drivers import drivers_of
+from volmgr_csi.doorbell import NEVER, Doorbell, Task
+from volmgr_csi.drivers import Driver, drivers_of
 from volmgr_csi.handshake import Ended, Handshake, Outcome
-from volmgr_csi.plugin_watcher import Heard, PluginWatcher
-from volmgr_csi.registrar_rules import back_off
+from volmgr_csi.inquiries import Inquiries
+from volmgr_csi.plugin_watcher import PluginWatcher
 from volmgr_csi.roster import Roster
+from volmgr_csi.seen import SeenDrivers
 from volmgr_csi.settings import CsiSettings
-from volmgr_csi.sockets import Stamp, stamp_of
+from volmgr_csi.sites import Site, Sites
+from volmgr_csi.sockets import stamp_of
 
 if TYPE_CHECKING:
     from volmgr.plugin import Watches
@@ -36,25 +35,6 @@ REGISTRY = "plugins_registry"
 """Where registration sockets lie, below the root directory; kubelet's."""
 
 _LAST_WAIT = 3.0  # seconds for the threads of handshakes to end
-_NEVER = float("inf")
-
-
-@dataclass(slots=True)
-class Site:
-    """What is known of one socket: one to register from, or that of a driver that the configuration names."""
-
-    path: str
-    expected: str = ""
-    stamp: Stamp | None = None
-    since: float = 0.0
-    """When that socket was first seen; monotonic seconds, as all times here."""
-    handshake: Handshake | None = None
-    registered: bool = False
-    failures: int = 0
-    due: float = _NEVER
-    """When it is tried (again)."""
-    problem: str = ""
-    driver: str = ""
 
 
 class Registrar:
@@ -74,47 +54,57 @@ class Registrar:
         self._settings = settings
         self._roster = Roster(self.known, drivers, self._connection)
         self._watcher = PluginWatcher(str(host.paths.root / REGISTRY), open_watches)
-        self._sites: dict[str, Site] = {}
-        self._configured = {name: Site(path, name) for name, path in settings.drivers.items()}
-        self._stand_at = 0.0
+        self._sites = Sites({name: Site(path, name) for name, path in settings.drivers.items()})
+        self._inquiries = Inquiries(self.known.period)
+        self._seen = SeenDrivers(host)
+        self._look_at = 0.0
+        self._has_looked = False
         self._problem = ""
         self._told: Searched | None = None
-        self._ended: deque[Ended] = deque()
-        self._threads: dict[Handshake, threading.Thread] = {}
-        self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._wakes_at = _NEVER
         self._stopped = False
+        self._doorbell = Doorbell()
         self._thread = threading.Thread(target=self._run, name="csi registrar", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; drivers that were seen before may unmount from here on."""
+        for seen in self._seen.load():
+            connection = self._connection(seen.name, seen.endpoint)
+            connection.confirms = True
+            self.known.put(seen.retired(connection))
+        self._report()
+        self.known.refreshed = self._refresh
         self._thread.start()
 
     def stop(self) -> None:
         """Stop the thread, and every handshake that runs."""
         self._stopped = True
-        self._wake()
+        self._doorbell.ring()
         if self._thread.is_alive():
             self._thread.join()
-        threads = tuple(self._threads.items())
-        for handshake, _ in threads:
-            handshake.abort()
-        for _, thread in threads:
-            thread.join(_LAST_WAIT)
+        for site in self._sites:
+            site.cancel()
+        if there := [entry.driver for entry in self._roster.entries().values()]:
+            self._seen.note(*there)
         for driver in self.known.all():
             driver.connection.close()
+        self._doorbell.close(_LAST_WAIT)
         self._watcher.close()
 
-    def _wake(self) -> None:
-        os.eventfd_write(self._wakeup, 1)
+    # --- from any thread ---
 
     def _connection(self, driver: str, socket: str) -> Connection:
-        return Connection(driver, socket, rested=self._rested)
+        return Connection(driver, socket, rested=self._rested, lost=self._lost)
 
     def _rested(self, _connection: Connection) -> None:
         """Have the channel closed once it was idle; wakes the thread only where it would sleep longer."""
-        if time.monotonic() + self._settings.channel_idle < self._wakes_at:
-            self._wake()
+        if time.monotonic() + self._settings.channel_idle < self._doorbell.wakes_at:
+            self._doorbell.ring()
+
+    def _lost(self, connection: Connection) -> None:
+        self._doorbell.post(lambda: self._inquiries.wish(connection.driver, time.monotonic(), is_lost=True))
+
+    def _refresh(self, name: str) -> None:
+        self._doorbell.post(lambda: self._inquiries.wish(name, time.monotonic(), is_lost=False))
 
     # --- the thread ---
 
@@ -130,101 +120,72 @@ class Registrar:
     def _turn(self) -> None:
         """Do all that is due."""
         heard = self._watcher.heed()
-        if heard.everything:
-            self._stand_at = 0.0
-        if time.monotonic() >= self._stand_at:
-            self._stand()
-        elif heard.is_news:
-            self._look(heard)
-        while self._ended:
-            self._settle(self._ended.popleft())
+        if heard.is_news or time.monotonic() >= self._look_at:
+            self._look(heard.touched, everything=heard.everything or not self._has_looked)
+        self._doorbell.run_tasks()
         now = time.monotonic()
-        for site in (*self._sites.values(), *self._configured.values()):
-            if site.due <= now and site.handshake is None and site.stamp is not None:
-                self._begin(site, site.stamp)
+        for site in self._sites.due(now):
+            self._begin(site)
+        for name, is_news in self._inquiries.begin(now).items():
+            self._inquire(name, is_news=is_news)
         self._report()
 
     def _wait(self) -> None:
         """Sleep until something happens or is due."""
-        sites = (*self._sites.values(), *self._configured.values())
-        at = min((self._stand_at, *(site.due for site in sites if site.handshake is None)))
+        self._doorbell.wakes_at = NEVER  # a call that ends from here on rings
         idle = [driver.connection.close_if_idle(self._settings.channel_idle) for driver in self.known.all()]
-        self._wakes_at = min((at, *(time.monotonic() + left for left in idle if left is not None)))
-        poll = select.poll()
-        for descriptor in (self._wakeup, self._watcher.fileno()):
-            if descriptor >= 0:
-                poll.register(descriptor, select.POLLIN)
-        busy = bool(self._ended or self._stopped)
-        left = 0.0 if busy else self._wakes_at - time.monotonic()
-        poll.poll(None if left == _NEVER else max(0.0, left * 1000 + 0.5))
-        with suppress(BlockingIOError):
-            os.eventfd_read(self._wakeup)
+        closing = (time.monotonic() + left for left in idle if left is not None)
+        due = min((self._look_at, self._sites.next_due(), self._inquiries.next_due(), *closing))
+        self._doorbell.wait(0.0 if self._stopped else due, self._watcher.fileno())
 
     # --- what lies on the disk ---
 
-    def _stand(self) -> None:
-        """Make the directory if it is missing, watch it, and look at everything."""
-        self._stand_at = _NEVER
-        problem = self._watcher.make()
-        self._say(problem)
-        self._look(Heard(is_news=True, everything=True))
-
-    def _watch(self) -> bool:
-        endpoints = (entry.driver.connection.socket for entry in self._roster.entries().values())
-        try:
-            self._watcher.watch({*(site.path for site in self._configured.values()), *endpoints})
-        except OperationError as error:
-            self._fall_back(f"drivers are not watched: {error}")
-            return False
-        return True
-
-    def _look(self, heard: Heard) -> None:
+    def _look(self, touched: frozenset[str], *, everything: bool) -> None:
         """Compare what lies there with what is known of it."""
-        if not self._watch():
-            return
+        self._look_at = NEVER
+        self._say(self._watcher.make())
+        self._watch()
         now = time.monotonic()
         found = self._watcher.sockets()
-        for path in self._sites.keys() - found.keys():
-            self._drop(self._sites.pop(path))
-        for path, stamp in found.items():
-            site = self._sites.setdefault(path, Site(path))
-            self._observe(site, stamp, now, touched=heard.everything or path in heard.touched)
-        for site in self._configured.values():
-            stamp_now = stamp_of(site.path)
-            if stamp_now is None:
-                self._drop(site)
-            else:
-                self._observe(site, stamp_now, now, touched=heard.everything)
+        for path in self._sites.registry.keys() - found.keys():
+            self._observe(self._sites.registry[path], touched=False, now=now)
+            del self._sites.registry[path]
+        for path in found:
+            site = self._sites.registry.setdefault(path, Site(path))
+            self._observe(site, touched=everything or path in touched, now=now)
+        for site in self._sites.configured.values():
+            self._observe(site, touched=everything or site.path in touched, now=now)
+        self._look_at_endpoints(now)
+        self._has_looked = True
 
-    def _observe(self, site: Site, stamp: Stamp, now: float, *, touched: bool) -> None:
-        if stamp != site.stamp:
-            self._cancel(site)
-            site.stamp, site.since, site.failures, site.due = stamp, now, 0, now
-        elif touched and not site.registered and site.handshake is None:
-            site.due = now
+    def _watch(self) -> None:
+        entries = self._roster.entries()
+        endpoints = (entry.driver.connection.socket for entry in entries.values())
+        try:
+            self._watcher.watch({*(site.path for site in self._sites.configured.values()), *endpoints})
+        except OperationError as error:
+            self._fall_back(f"drivers are not watched: {error}")
 
-    def _drop(self, site: Site) -> None:
-        """Take note that a socket has vanished."""
-        self._cancel(site)
-        site.stamp, site.due, site.problem, site.registered = None, _NEVER, "", False
-        self._leave(site)
+    def _observe(self, site: Site, *, touched: bool, now: float) -> None:
+        site.observe(stamp_of(site.path), now, touched=touched, is_old=not self._has_looked)
+        if site.stamp is None:
+            self._leave(site)
 
-    def _cancel(self, site: Site) -> None:
-        if site.handshake is not None:
-            site.handshake.abort()
-            site.handshake = None
-
-    def _leave(self, site: Site) -> None:
-        name = self._roster.leave(site.path)
-        for other in (*self._sites.values(), *self._configured.values()):
-            if name and other.driver == name and not other.registered and other.stamp is not None:
-                other.due = time.monotonic()
+    def _look_at_endpoints(self, now: float) -> None:
+        """Have drivers asked anew that started again, without registering again."""
+        entries = self._roster.entries()
+        self._inquiries.follow(entries, now)
+        for name, entry in entries.items():
+            connection = entry.driver.connection
+            if connection.socket != entry.socket and self._inquiries.is_restarted(
+                name, stamp_of(connection.socket), now
+            ):
+                connection.reopen()
 
     def _fall_back(self, problem: str) -> None:
         self._watcher.close()
-        self._stand_at = time.monotonic() + self._settings.watch_retry
+        self._look_at = time.monotonic() + self._settings.watch_retry
         self._say(problem)
-        self._report()
 
     def _say(self, problem: str) -> None:
         if problem and problem != self._problem:
@@ -233,49 +194,71 @@ class Registrar:
 
     # --- one socket ---
 
-    def _begin(self, site: Site, stamp: Stamp) -> None:
-        handshake = Handshake(site.path, site.expected, stamp, self._roster, self._settings)
-        site.handshake, site.due = handshake, _NEVER
-        thread = threading.Thread(target=self._shake, args=(handshake,), name="csi registration", daemon=True)
-        self._threads[handshake] = thread
-        thread.start()
-
-    def _shake(self, handshake: Handshake) -> None:
-        self._ended.append(handshake.run())
-        self._wake()
+    def _begin(self, site: Site) -> None:
+        """Try to register what is at a socket."""
+        patience = self._settings.dial_timeout if site.is_fresh else 0.0
+        handshake = site.handshake = Handshake(site.path, site.expected, self._roster, self._settings, patience)
+        self._doorbell.send(f"csi driver at {site.path}", lambda: partial(self._settle, handshake.run()))
 
     def _settle(self, ended: Ended) -> None:
         """Take note of how a handshake ended, if it is still that of the socket that lies there."""
-        handshake = ended.handshake
-        self._threads.pop(handshake, None)
-        sites = self._configured if handshake.expected else self._sites
-        site = sites.get(handshake.expected or handshake.path)
-        if site is None or site.handshake is not handshake:
+        site = self._sites.of(ended.handshake)
+        if site is None:
             return
-        site.handshake, site.driver = None, ended.driver
-        site.registered = ended.outcome is Outcome.REGISTERED
-        if ended.problem and ended.problem != site.problem:
+        if site.settle(ended, time.monotonic()):
             level = logging.INFO if ended.outcome is Outcome.FOREIGN else logging.WARNING
             _log.log(level, "csi: registration by %s: %s", site.path, ended.problem)
-        site.problem = ended.problem
-        if site.registered:
-            site.failures = 0
-            self._watch()
+        driver = self.known.find(site.driver)
+        if ended.outcome is not Outcome.REGISTERED or driver is None:
+            self._leave(site)
             return
-        self._leave(site)
-        site.failures += 1
-        if ended.outcome is Outcome.FAILED or (ended.outcome is Outcome.SILENT and self._is_young(site)):
-            site.due = time.monotonic() + back_off(site.failures)
+        self._seen.note(driver)
+        self._watch()
+        self._look_at_endpoints(time.monotonic())
 
-    def _is_young(self, site: Site) -> bool:
-        """Say whether who bound a socket may not listen there yet: between the two it refuses as a dead one does."""
-        return time.monotonic() < site.since + self._settings.dial_timeout
+    def _leave(self, site: Site) -> None:
+        """Retire the driver that a socket registered, if it did."""
+        driver = self._roster.leave(site.path)
+        if driver is not None:
+            self._seen.note(driver)
+            self._inquiries.follow(self._roster.entries(), time.monotonic())
+            self._sites.vacate(driver.name, time.monotonic())
+
+    # --- one driver ---
+
+    def _inquire(self, name: str, *, is_news: bool) -> None:
+        """Ask a driver anew what it is for this node and what it can do."""
+        driver = self.known.find(name)
+        if driver is not None:
+            since = time.time() if is_news else driver.info.since
+            self._doorbell.send(f"csi driver {name}", lambda: self._asked(driver, since))
+
+    def _asked(self, driver: Driver, since: float) -> Task:
+        """Ask it, on a thread of its own; give what is to be done then."""
+        from volmgr_csi.registrar_calls import ask_driver
+
+        served = stamp_of(driver.connection.socket)
+        try:
+            asked = ask_driver(driver.connection, since, self._settings.call_timeout)
+        except VolmgrError as error:
+            return partial(self._missed, driver.name, str(error))
+        self._roster.renew(asked.driver, served, is_complete=not asked.gap)
+        if asked.gap:
+            return partial(self._missed, driver.name, asked.gap)
+        return partial(self._inquiries.answered, driver.name)
+
+    def _missed(self, name: str, problem: str) -> None:
+        if self._inquiries.failed(name, time.monotonic()):
+            _log.warning("csi: what driver %s can do now is not known, and asked again: %s", name, problem)
+
+    # --- what people hear ---
 
     def _report(self) -> None:
         """Say where drivers are looked for, and what is wrong with those that are none."""
-        sites = (*self._sites.values(), *self._configured.values())
-        misfits = {site.driver or site.expected or site.path: site.problem for site in sites if site.problem}
-        searched = Searched(field=CSI_FIELD, places=(self._watcher.top,), misfits=misfits, problem=self._problem)
+        problems = self._sites.problems()
+        absences = {seen.name: seen.absence() for seen in self._seen.all()}
+        self.known.absences = absences | {name: f"its registration failed: {text}" for name, text in problems.items()}
+        searched = Searched(field=CSI_FIELD, places=(self._watcher.top,), misfits=problems, problem=self._problem)
         if searched != self._told:
             self._told = searched
             self._drivers.report(searched)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import DriverInfo
 from volmgr_csi import methods
-from volmgr_csi.connection import CallError, Connection
+from volmgr_csi.connection import UNIMPLEMENTED, CallError, Connection
 from volmgr_csi.drivers import Driver
 from volmgr_csi.methods import Method
 from volmgr_csi.registrar_rules import abilities
@@ -27,8 +28,7 @@ NOTIFY = Method(
     registration.RegistrationStatusResponse,
 )
 
-UNIMPLEMENTED = "UNIMPLEMENTED"
-
+_OPTIONAL = 10.0  # seconds for a call without which a driver is registered all the same
 _CONTROLLER = "CONTROLLER_SERVICE"
 
 
@@ -42,67 +42,75 @@ def notify(registrar: Connection, refusal: str, timeout: float) -> None:
     registrar.call(NOTIFY, registration.RegistrationStatus(plugin_registered=not refusal, error=refusal), timeout)
 
 
-def ask_driver(connection: Connection, since: float, timeout: float) -> Driver:
-    """Ask a driver what it is for this node and what it can do; raises CallError, and PluginError of its answers."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a driver answered: `gap` says what is not known of it, which is no reason to do without it."""
+
+    driver: Driver
+    name: str
+    """What it calls itself; empty: it does not say."""
+    gap: str = ""
+
+
+def ask_driver(connection: Connection, since: float, timeout: float) -> Asked:
+    """Ask a driver what it is for this node and what it can do; raises CallError, and PluginError of its answers.
+
+    Kubelet asks only what is asked first; no driver is refused for the rest.
+    """
     node = connection.call(methods.NODE_INFO, csi.NodeGetInfoRequest(), timeout)
-    can_node = frozenset(_node_capabilities(connection, timeout))
-    services = frozenset(_services(connection, timeout))
-    controller = frozenset(_controller_capabilities(connection, timeout) if _CONTROLLER in services else ())
+    can_node = _node_capabilities(connection, timeout)
+    gaps: list[str] = []
+    said = _optional(connection, methods.PLUGIN_INFO, csi.GetPluginInfoRequest(), gaps)
+    services = _services(connection, gaps)
+    controller = _controller_capabilities(connection, gaps) if _CONTROLLER in services else frozenset[str]()
     info = DriverInfo(
         name=connection.driver,
         node_id=node.node_id,
         topology=MappingProxyType(dict(node.accessible_topology.segments)),
         limit=node.max_volumes_per_node,
-        version=_version(connection, timeout),
+        version="" if said is None else said.vendor_version,
         endpoint=connection.socket,
         capabilities=tuple(sorted(can_node | services | controller)),
         since=since,
     )
-    return Driver(info=info, abilities=abilities(can_node), connection=connection, controller=controller)
+    driver = Driver(info=info, abilities=abilities(can_node), connection=connection, controller=controller)
+    return Asked(driver, "" if said is None else said.name, "; ".join(gaps))
 
 
-def ask_name(connection: Connection, timeout: float) -> str:
-    """Ask a driver for its name; raises CallError."""
-    return connection.call(methods.PLUGIN_INFO, csi.GetPluginInfoRequest(), timeout).name
+def _node_capabilities(connection: Connection, timeout: float) -> frozenset[str]:
+    try:
+        answer = connection.call(methods.NODE_CAPABILITIES, csi.NodeGetCapabilitiesRequest(), timeout)
+    except CallError as error:
+        if error.code != UNIMPLEMENTED:
+            raise
+        return frozenset()
+    return _names(csi.NodeServiceCapability.RPC.Type, (each.rpc.type for each in answer.capabilities))
 
 
-def _version(connection: Connection, timeout: float) -> str:
-    answer = _unless_unimplemented(connection, methods.PLUGIN_INFO, csi.GetPluginInfoRequest(), timeout)
-    return "" if answer is None else answer.vendor_version
-
-
-def _node_capabilities(connection: Connection, timeout: float) -> Iterable[str]:
-    question = csi.NodeGetCapabilitiesRequest()
-    answer = _unless_unimplemented(connection, methods.NODE_CAPABILITIES, question, timeout)
-    kinds = () if answer is None else (each.rpc.type for each in answer.capabilities)
-    return _names(csi.NodeServiceCapability.RPC.Type, kinds)
-
-
-def _services(connection: Connection, timeout: float) -> Iterable[str]:
-    question = csi.GetPluginCapabilitiesRequest()
-    answer = _unless_unimplemented(connection, methods.PLUGIN_CAPABILITIES, question, timeout)
+def _services(connection: Connection, gaps: list[str]) -> frozenset[str]:
+    answer = _optional(connection, methods.PLUGIN_CAPABILITIES, csi.GetPluginCapabilitiesRequest(), gaps)
     kinds = () if answer is None else (each.service.type for each in answer.capabilities)
     return _names(csi.PluginCapability.Service.Type, kinds)
 
 
-def _controller_capabilities(connection: Connection, timeout: float) -> Iterable[str]:
+def _controller_capabilities(connection: Connection, gaps: list[str]) -> frozenset[str]:
     """Ask for them; where the controller is another process, this socket knows no such method."""
-    question = csi.ControllerGetCapabilitiesRequest()
-    answer = _unless_unimplemented(connection, methods.CONTROLLER_CAPABILITIES, question, timeout)
+    answer = _optional(connection, methods.CONTROLLER_CAPABILITIES, csi.ControllerGetCapabilitiesRequest(), gaps)
     kinds = () if answer is None else (each.rpc.type for each in answer.capabilities)
     return _names(csi.ControllerServiceCapability.RPC.Type, kinds)
 
 
-def _unless_unimplemented(connection: Connection, method: Method[Q, A], question: Q, timeout: float) -> A | None:
+def _optional(connection: Connection, method: Method[Q, A], question: Q, gaps: list[str]) -> A | None:
+    """Ask; None where the driver does not know the method, or, which is added to the gaps, does not answer."""
     try:
-        return connection.call(method, question, timeout)
+        return connection.call(method, question, _OPTIONAL)
     except CallError as error:
         if error.code != UNIMPLEMENTED:
-            raise
+            gaps.append(str(error))
         return None
 
 
-def _names(kind: EnumTypeWrapper, numbers: Iterable[int]) -> Iterable[str]:
+def _names(kind: EnumTypeWrapper, numbers: Iterable[int]) -> frozenset[str]:
     """Give the names of what a driver says it can do, without what is newer than our version of CSI."""
     known = {number: name for name, number in kind.items()}
-    return (known[number] for number in numbers if number and number in known)
+    return frozenset(known[number] for number in numbers if number and number in known)

@@ -14,6 +14,9 @@ from volmgr_csi.drivers import Abilities
 PLUGIN_TYPE = "CSIPlugin"
 """What a registration socket says of a CSI driver; there are device plugins and DRA drivers, too."""
 
+NODE_INFO = "NodeGetInfo"
+"""The call whose failure keeps a driver from being registered, of which its registrar hears."""
+
 NAME_LIMIT = 63
 """Characters of a driver's name; the API server's, and CSI's."""
 

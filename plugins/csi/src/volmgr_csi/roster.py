@@ -10,6 +10,11 @@ from volmgr.plugin import Drivers
 from volmgr_csi.connection import Connection
 from volmgr_csi.drivers import Driver, KnownDrivers
 from volmgr_csi.registrar_rules import RefusedError, Version
+from volmgr_csi.sockets import Stamp
+
+
+class TakenError(RefusedError):
+    """Another socket has registered a driver of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +24,10 @@ class Entry:
     socket: str
     version: Version
     driver: Driver
+    served: Stamp | None
+    """The socket that it served when it was asked what it can do."""
+    is_complete: bool = True
+    """It has said all that it was asked."""
 
 
 @dataclass(slots=True)
@@ -37,34 +46,33 @@ class Roster:
         with self._lock:
             return dict(self._entries)
 
-    def name_at(self, socket: str) -> str:
-        """Give the driver that a socket registered, or nothing."""
-        return next((name for name, entry in self.entries().items() if entry.socket == socket), "")
-
     def check(self, name: str, version: Version, socket: str) -> None:
-        """Refuse a driver whose name another socket has registered; raises RefusedError.
+        """Refuse a driver whose name another socket has registered; raises TakenError.
 
         As kubelet does, unless it is for a higher version of CSI. One of the configuration yields to a registrar.
         """
-        found = self.entries().get(name)
-        if found is None or found.socket == socket or found.version < version:
-            return
-        raise RefusedError(f"another csi driver of the name {name} is registered already, by {found.socket}")
+        with self._lock:
+            self._check(name, version, socket)
 
-    def connection(self, name: str, endpoint: str) -> Connection:
-        """Give the way to a driver: that which there is, where it leads to the same socket."""
+    def connection(self, name: str, endpoint: str) -> tuple[Connection, bool]:
+        """Give the way to a driver, that which there is where it leads to the same socket, and whether it is new."""
         found = self.known.find(name)
         if found is not None and found.connection.socket == endpoint:
-            return found.connection
-        return self.connect(name, endpoint)
+            return found.connection, False
+        return self.connect(name, endpoint), True
 
     def install(self, entry: Entry, is_wanted: Callable[[], bool]) -> bool:
-        """Let a driver be there, unless what it registered by has gone meanwhile; False then."""
+        """Let a driver be there, unless what it registered by has gone meanwhile; False then.
+
+        Raises TakenError, as `check` does.
+        """
         driver = entry.driver
         with self._lock:
             if not is_wanted():
                 return False
+            self._check(driver.name, entry.version, entry.socket)
             before = self.known.find(driver.name)
+            driver.connection.confirms = False
             self._entries[driver.name] = entry
             self.known.put(driver)
             self.drivers.declare(driver.info)
@@ -72,27 +80,34 @@ class Roster:
             before.connection.close()
         return True
 
-    def renew(self, driver: Driver) -> bool:
-        """Replace what is known of a driver that is registered, by the same connection; False when it is not."""
+    def renew(self, driver: Driver, served: Stamp | None, *, is_complete: bool) -> None:
+        """Replace what is known of a driver, while it is registered by the same connection."""
         with self._lock:
             entry = self._entries.get(driver.name)
             if entry is None or entry.driver.connection is not driver.connection:
-                return False
-            self._entries[driver.name] = replace(entry, driver=driver)
+                return
+            self._entries[driver.name] = replace(entry, driver=driver, served=served, is_complete=is_complete)
             self.known.put(driver)
             self.drivers.declare(driver.info)
-        return True
 
-    def leave(self, socket: str) -> str:
-        """Retire the driver that a socket registered; give its name, or nothing.
+    def leave(self, socket: str, is_wanted: Callable[[], bool] = lambda: True) -> Driver | None:
+        """Retire the driver that a socket registered; give it.
 
         What is mounted is still unmounted by it, as long as it answers.
         """
         with self._lock:
-            name = next((name for name, entry in self._entries.items() if entry.socket == socket), "")
-            if not name:
-                return ""
-            entry = self._entries.pop(name)
-            self.known.put(replace(entry.driver, retired=True))
-            self.drivers.withdraw(name)
-        return name
+            entry = next((entry for entry in self._entries.values() if entry.socket == socket), None)
+            if entry is None or not is_wanted():
+                return None
+            retired = replace(entry.driver, retired=True)
+            del self._entries[retired.name]
+            retired.connection.confirms = True
+            self.known.put(retired)
+            self.drivers.withdraw(retired.name)
+        return retired
+
+    def _check(self, name: str, version: Version, socket: str) -> None:
+        found = self._entries.get(name)
+        if found is None or found.socket == socket or found.version < version:
+            return
+        raise TakenError(f"another csi driver of the name {name} is registered already, by {found.socket}")

@@ -1,0 +1,80 @@
+"""What wakes the registrar's thread, a task, a descriptor or the time, and the short-lived threads that it sends."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+NEVER = float("inf")
+"""When nothing is due; times are monotonic seconds."""
+
+Task = Callable[[], None]
+"""Something that the thread is to do."""
+
+
+class Doorbell:
+    """Tasks for one thread, from any; it sleeps in `wait`, and nothing wakes it for nothing."""
+
+    def __init__(self) -> None:
+        self._tasks: deque[Task] = deque()
+        self._lock = threading.Lock()
+        self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._errands: set[threading.Thread] = set()
+        self.wakes_at = NEVER
+        """When the thread wakes by itself."""
+
+    def ring(self) -> None:
+        """Wake the thread; nobody, once that has ended."""
+        with self._lock:
+            if self._wakeup >= 0:
+                os.eventfd_write(self._wakeup, 1)
+
+    def post(self, task: Task) -> None:
+        """Have something done on the thread."""
+        self._tasks.append(task)
+        self.ring()
+
+    def run_tasks(self) -> None:
+        """Do what was posted; on the thread."""
+        while self._tasks:
+            self._tasks.popleft()()
+
+    def wait(self, until: float, descriptor: int) -> None:
+        """Sleep until rung, a descriptor is readable (-1: none), or a time has come."""
+        self.wakes_at = until
+        poll = select.poll()
+        for each in (self._wakeup, descriptor):
+            if each >= 0:
+                poll.register(each, select.POLLIN)
+        left = 0.0 if self._tasks else until - time.monotonic()
+        poll.poll(None if left == NEVER else max(0.0, left * 1000 + 0.5))
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._wakeup)
+
+    def send(self, name: str, errand: Callable[[], Task]) -> None:
+        """Have something done that may take long, on a thread of its own; what it gives is done on this one."""
+
+        def run() -> None:
+            task = errand()
+            self.post(lambda: self._returned(thread, task))
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        self._errands.add(thread)
+        thread.start()
+
+    def close(self, patience: float) -> None:
+        """Wait so many seconds for each thread that was sent, and let nobody ring any more; after the thread ended."""
+        for thread in tuple(self._errands):
+            thread.join(patience)
+        with self._lock:
+            os.close(self._wakeup)
+            self._wakeup = -1
+
+    def _returned(self, thread: threading.Thread, task: Task) -> None:
+        self._errands.discard(thread)
+        task()

@@ -1,0 +1,101 @@
+"""What is known of each socket to register from, and of each that the configuration names. No thread, no grpc."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from volmgr_csi.doorbell import NEVER
+from volmgr_csi.handshake import Ended, Handshake, Outcome
+from volmgr_csi.registrar_rules import back_off
+from volmgr_csi.sockets import Stamp
+
+FRESH = 10.0
+"""Seconds for which who bound a socket may not listen yet."""
+
+
+@dataclass(slots=True)
+class Site:
+    """One path; times are monotonic seconds."""
+
+    path: str
+    expected: str = ""
+    """The name that the configuration gives the driver that serves it; empty: it is a socket to register from."""
+    stamp: Stamp | None = None
+    """Which socket lies there."""
+    handshake: Handshake | None = None
+    outcome: Outcome | None = None
+    """How the last handshake with that socket ended."""
+    failures: int = 0
+    due: float = NEVER
+    """When it is tried (again)."""
+    driver: str = ""
+    problem: str = ""
+    is_fresh: bool = False
+    """Nobody may listen there yet."""
+
+    def observe(self, stamp: Stamp | None, now: float, *, touched: bool, is_old: bool) -> None:
+        """Take note of what lies there; `touched` says that something happened to it, or may have.
+
+        `is_old`: it was there before anybody looked.
+        """
+        if stamp != self.stamp:
+            self.cancel()
+            self.stamp, self.outcome, self.failures, self.problem = stamp, None, 0, ""
+            self.due = NEVER if stamp is None else now
+            self.is_fresh = stamp is not None and (not is_old or time.time() - stamp.made / 1e9 < FRESH)
+        elif touched and self.handshake is None and self.outcome in {Outcome.SILENT, Outcome.FAILED}:
+            self.due, self.is_fresh = now, True
+
+    def settle(self, ended: Ended, now: float) -> bool:
+        """Take note of how its handshake ended; say whether that is news to people."""
+        is_news = bool(ended.problem) and ended.problem != self.problem
+        self.handshake, self.driver = None, ended.handshake.driver
+        self.outcome, self.problem = ended.outcome, ended.problem
+        self.failures = 0 if self.outcome is Outcome.REGISTERED else self.failures + 1
+        self.due = now + back_off(self.failures) if self.outcome is Outcome.FAILED else NEVER
+        return is_news
+
+    def cancel(self) -> None:
+        """Let a handshake that runs count no more."""
+        if self.handshake is not None:
+            self.handshake.cancel()
+            self.handshake = None
+
+
+@dataclass(slots=True)
+class Sites:
+    """All of them."""
+
+    configured: Mapping[str, Site]
+    """By the driver's name."""
+    registry: dict[str, Site] = field(default_factory=dict[str, Site])
+    """By path."""
+
+    def __iter__(self) -> Iterator[Site]:
+        yield from self.registry.values()
+        yield from self.configured.values()
+
+    def of(self, handshake: Handshake) -> Site | None:
+        """Give whose handshake that is, if it still counts."""
+        where = self.configured.get(handshake.expected) or self.registry.get(handshake.path)
+        return where if where is not None and where.handshake is handshake else None
+
+    def due(self, now: float) -> list[Site]:
+        """Give what is to be tried."""
+        return [site for site in self if site.due <= now and site.handshake is None and site.stamp is not None]
+
+    def next_due(self) -> float:
+        """Give when something is to be tried next."""
+        return min((site.due for site in self if site.handshake is None), default=NEVER)
+
+    def vacate(self, driver: str, now: float) -> None:
+        """Let those be tried at once that failed while another had registered a driver of that name."""
+        for site in self:
+            if site.driver == driver and site.outcome in {Outcome.FAILED, Outcome.TAKEN} and site.handshake is None:
+                site.due = now
+
+    def problems(self) -> Mapping[str, str]:
+        """Give what is wrong, by the name of the driver, or by the path where that is not known."""
+        return {site.driver or site.expected or site.path: site.problem for site in self if site.problem}
