@@ -241,7 +241,7 @@ def _mounted(now: ActualVolume, uid: str, ending: Ending, facts: Facts) -> Actua
         due_at=facts.due_at,
         mount_point=facts.mount_point,
         label=facts.label,
-        inline=facts.spec is None or facts.spec.pv is None,
+        inline=facts.spec is None or facts.spec.inline,
         subpaths=subpaths_after(old),
     )
     now = now.with_mount(mount)

@@ -23,6 +23,17 @@ DRIVERS: Mapping[str, str] = {
 }
 """By field of the manifest: the CSI driver that took its place."""
 
+MIGRATED: Mapping[str, str] = {
+    "awsElasticBlockStore": "kubernetes.io/aws-ebs",
+    "azureDisk": "kubernetes.io/azure-disk",
+    "azureFile": "kubernetes.io/azure-file",
+    "cinder": "kubernetes.io/cinder",
+    "gcePersistentDisk": "kubernetes.io/gce-pd",
+    "portworxVolume": "kubernetes.io/portworx-volume",
+    "vsphereVolume": "kubernetes.io/vsphere-volume",
+}
+"""By field: what the type was called, of those whose volumes become volumes of csi."""
+
 ENDED: Mapping[str, str] = {
     "flocker": "its project has ended; move the data to another volume, such as local, nfs or csi",
     "photonPersistentDisk": "its platform has ended; move the data to another volume, such as local, nfs or csi",
@@ -32,6 +43,9 @@ ENDED: Mapping[str, str] = {
 
 def instead(field: str) -> str:
     """Say what to use instead of a type that was in Kubernetes' tree; empty for any other."""
+    if field in MIGRATED:
+        remedy = "install that driver and volmgr-csi, then run volmgr plugins reload"
+        return f"its volumes become volumes of csi, of driver {DRIVERS[field]}; {remedy}"
     if field in DRIVERS:
         return f"write a csi volume with driver {DRIVERS[field]} instead, and install that driver and volmgr-csi"
     return ENDED.get(field, "")

@@ -55,7 +55,7 @@ class SpecRecord:
             read_only=spec.read_only,
             mode=spec.mode,
             mount_options=spec.mount_options,
-            inline=spec.pv is None,
+            inline=spec.inline,
         )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.actual import Cause
 from volmgr.claims import CLAIM_FIELDS
+from volmgr.in_tree import MIGRATED
 from volmgr.model.names import source_key
 from volmgr.model.pod import Pod, PodVolume
 from volmgr.model.volume import RWOP, Attachable, Presence
@@ -148,15 +149,20 @@ def _still_declared(pod: Pod | None, mount: PodMount) -> bool:
     """Say whether a living Pod may still want a mount that could not be resolved this time."""
     if pod is None:
         return False
-    by_name = any(volume.name == mount.spec_name and _may_be(volume, mount) for volume in pod.spec.volumes)
+    by_name = any(may_be(volume, mount) for volume in pod.spec.volumes)
     by_claim = any(volume.type in CLAIM_FIELDS for volume in pod.spec.volumes)
     if not mount.source_key:  # found without a record: it may be either
         return by_name or by_claim
     return by_name if mount.inline else by_claim
 
 
-def _may_be(volume: PodVolume, mount: PodMount) -> bool:
-    """Say whether a mount may be of this source; one that was rebuilt without a record may be of any."""
+def may_be(volume: PodVolume, mount: PodMount) -> bool:
+    """Say whether a mount may be what a Pod declares there; one that was rebuilt without a record may be of any source.
+
+    One that became a volume of csi has the name of its storage.
+    """
+    if volume.name != mount.spec_name and volume.type not in MIGRATED:
+        return False
     return not mount.source_key or mount.source_key == source_key(volume.type, volume.source)
 
 

@@ -24,7 +24,8 @@ from stevedore.extension import Extension, ExtensionManager
 
 from volmgr import hookspecs
 from volmgr.errors import PluginError, UnservedError
-from volmgr.in_tree import instead
+from volmgr.in_tree import DRIVERS, MIGRATED, instead
+from volmgr.model.driver_sources import CSI_FIELD
 from volmgr.model.names import is_qualified
 from volmgr.model.schema import Problem, SchemaError
 from volmgr.model.schema import load as load_schema
@@ -266,8 +267,9 @@ class Plugins:
 
     def _unserved(self, field: str, driver: str | None) -> str:
         what = f"volume type {field!r}" + (f" with driver {driver!r}" if driver else "")
+        package = PACKAGES.get(CSI_FIELD if field in MIGRATED else field)
         for broken in self.broken:
-            if PACKAGES.get(field) == broken.origin.distribution:
+            if package == broken.origin.distribution:
                 return f"{what}: {broken.origin} is installed but broken: {broken.problem}; see volmgr plugins"
         if field in self.searched:
             return self._searched_in_vain(self.searched[field], what, driver or "")
@@ -302,8 +304,26 @@ class Plugins:
         """Give the fields that some installed type serves."""
         return frozenset(key[0] for key in self._owners)
 
+    def migrates(self, field: str) -> bool:
+        """Say whether volumes of a field become volumes of csi: an in-tree one that no package claims.
+
+        Without a type for its driver there is nothing to become. Raises PluginError where two packages claim that.
+        """
+        if field not in MIGRATED or self.known(field):
+            return False
+        try:
+            self.find(CSI_FIELD, DRIVERS[field], Where.PV)
+        except UnservedError:
+            return False
+        return True
+
     def source_of(self, field: str, driver: str | None) -> type[Any] | None:
         """Give the dataclass that a field's value is read into, if a type is installed for it."""
+        with suppress(PluginError):
+            if self.migrates(field):
+                from volmgr import migration
+
+                return migration.source_of(field)
         for where in (Where.POD, Where.PV):
             with suppress(PluginError):
                 return self.find(field, driver, where).source_of(field, driver)

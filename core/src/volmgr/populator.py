@@ -16,7 +16,7 @@ from volmgr.errors import PluginError, SpecError, VolmgrError
 from volmgr.manifest.volumes import DRIVER_FIELDS
 from volmgr.model import expansion
 from volmgr.model.meta import ObjectRef
-from volmgr.model.names import csi_volume_name, shared_volume_name, source_key, source_revision
+from volmgr.model.names import csi_volume_name, escape, shared_volume_name, source_key, source_revision
 from volmgr.model.objects import Node, Object, PersistentVolumeClaim, VolumeAttachment, ref_of
 from volmgr.model.schema import Unknown, typed_source
 from volmgr.model.selinux import Labelling, LabelTrouble, LabelWish, Trouble, access_mode
@@ -150,6 +150,9 @@ class TypedVolume:
     type: VolumeType
     spec: VolumeSpec[Any]
     source: Mapping[str, object]
+    """As its type reads it; that of an in-tree type that became csi is another than what is `written`."""
+    written: Mapping[str, object]
+    """As the manifest has it."""
     known_size: int = 0
     grows: bool = True
 
@@ -159,7 +162,7 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
     if volume.type in claims.CLAIM_FIELDS:
         typed = _claimed(wish, lookup, resolution)
     else:
-        typed = typed_volume(lookup.plugins, volume.type, volume.source, Where.POD, name=volume.name)
+        typed = pod_volume(lookup.plugins, volume, wish.pod.metadata.namespace)
     plugin, spec = typed.type, typed.spec
     claims.check_mode(volume.name, spec.mode, mounted=wish.mounted, mapped=wish.mapped)
     plugin.ask("check", spec, wish.pod)
@@ -191,7 +194,7 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
         missing=tuple(_missing(references, objects, lookup)),
         revision=_revision(lookup, references, volume.type, typed.source, wish.pod),
         source=typed.source,
-        source_key=source_key(volume.type, typed.source),
+        source_key=source_key(volume.type, typed.written),
         size_limit=limits.local_size_limit(wish.pod, volume),
         memory_limit=limits.memory_limit(wish.pod, lookup.node),
         keep_only=wish.keep_only,
@@ -299,37 +302,69 @@ def _claimed(wish: _Wish, lookup: Lookup, resolution: Resolution) -> TypedVolume
         resolution.references.add(ObjectRef("PersistentVolume", "", claim.volume_name))
     bound = claims.resolve(wish.pod, wish.volume, lookup)
     pv = bound.volume
-    claims.check_node(pv, lookup.node)
+    claims.check_node(_placed(pv, lookup), lookup.node)
     typed = persistent_volume(lookup.plugins, pv, read_only=bound.read_only)
     known = bound.claim.status_capacity.get("storage")
     grows = claims.grows_here(bound.claim, pv.size)
     return replace(typed, known_size=known.to_int() if known else 0, grows=grows)
 
 
-def typed_volume(plugins: Plugins, field: str, source: Mapping[str, object], where: Where, *, name: str) -> TypedVolume:
-    """Find the type of a source, and read it; raises SpecError, and PluginError where no package serves it."""
+def pod_volume(plugins: Plugins, volume: PodVolume, namespace: str) -> TypedVolume:
+    """Find the type of a volume that a Pod declares, and read it; raises SpecError, PluginError if nobody serves it."""
+    if not plugins.migrates(volume.type):
+        return _typed(plugins, volume.type, volume.source, Where.POD, name=volume.name)
+    from volmgr import migration
+
+    declared = migration.PodVolumeSource(source=volume.source, volume=volume.name, namespace=namespace)
+    pv = migration.inline_csi(volume.type, declared)
+    typed = _typed(plugins, pv.type, pv.source, Where.PV, name=escape(pv.metadata.name))
+    spec = replace(typed.spec, pv=pv, access_modes=pv.access_modes)
+    return replace(typed, spec=spec, written=volume.source)
+
+
+def _typed(plugins: Plugins, field: str, source: Mapping[str, object], where: Where, *, name: str) -> TypedVolume:
     named = source.get("driver") if field in DRIVER_FIELDS else None
     driver = named if isinstance(named, str) else None
     volume_type = plugins.find(field, driver, where)
-    return TypedVolume(volume_type, typed_spec(volume_type, field, driver, source, name=name), source)
+    return TypedVolume(volume_type, typed_spec(volume_type, field, driver, source, name=name), source, source)
 
 
 def persistent_volume(plugins: Plugins, pv: PersistentVolume, *, read_only: bool = False) -> TypedVolume:
-    """Find the type of a PersistentVolume, as a claim has it; raises as `typed_volume` does."""
-    typed = typed_volume(plugins, pv.type, pv.source, Where.PV, name=pv.metadata.name)
+    """Find the type of a PersistentVolume, as a claim has it; raises as `pod_volume` does."""
+    served = _served(plugins, pv)
+    typed = _typed(plugins, served.type, served.source, Where.PV, name=pv.metadata.name)
     options = claims.mount_options(pv)
     if options and not typed.type.plugin.supports_mount_options:
         message = f"PersistentVolume {pv.metadata.name}: mount options are not supported for this volume type"
         raise SpecError(message)
     spec = replace(
         typed.spec,
-        pv=pv,
-        access_modes=pv.access_modes,
+        pv=served,
+        access_modes=served.access_modes,
         read_only=read_only,
         mode=pv.volume_mode,
         mount_options=options,
     )
-    return replace(typed, spec=spec)
+    return replace(typed, spec=spec, written=pv.source)
+
+
+def _served(plugins: Plugins, pv: PersistentVolume) -> PersistentVolume:
+    """Give a PersistentVolume as its type has it: one of an in-tree type as one of csi. Raises SpecError."""
+    if not plugins.migrates(pv.type):
+        return pv
+    from volmgr import migration
+
+    return migration.persistent_csi(pv)
+
+
+def _placed(pv: PersistentVolume, lookup: Lookup) -> PersistentVolume:
+    """Give a PersistentVolume with the affinity by which the node is judged; raises SpecError."""
+    served = _served(lookup.plugins, pv)
+    if served is pv or lookup.node is None:
+        return pv
+    from volmgr.migration.topology import is_judged_by
+
+    return served if is_judged_by(pv, served, lookup.node) else pv
 
 
 def typed_spec(

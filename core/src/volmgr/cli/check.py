@@ -149,7 +149,8 @@ def _unserved(parsed: Parsed, plugins: Plugins) -> list[str]:
     def note(document: int, name: str, field: str, source: Mapping[str, object], where: Where) -> None:
         driver = source.get("driver")
         try:
-            plugins.find(field, driver if isinstance(driver, str) else None, where)
+            if not plugins.migrates(field):
+                plugins.find(field, driver if isinstance(driver, str) else None, where)
         except PluginError as error:
             notes.append(f"document {document}: {name}: {error}")
 

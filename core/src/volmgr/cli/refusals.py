@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,8 @@ from volmgr.errors import PluginError, SpecError, VolmgrError
 from volmgr.manifest.pods import placed_containers
 from volmgr.model import expansion
 from volmgr.model.pod import Pod
-from volmgr.model.volume import PersistentVolume
-from volmgr.plugin import Where
-from volmgr.populator import TypedVolume, persistent_volume, typed_volume
+from volmgr.model.volume import ClaimRef, PersistentVolume
+from volmgr.populator import TypedVolume, persistent_volume, pod_volume
 
 if TYPE_CHECKING:
     from volmgr.model.objects import Object
@@ -39,7 +38,8 @@ def refusals(item: Object, plugins: Plugins) -> Iterator[Refusal]:
 
 
 def _of_persistent_volume(pv: PersistentVolume, plugins: Plugins) -> Iterator[Refusal]:
-    problem = _problem(partial(persistent_volume, plugins, pv), None)
+    owned = pv if pv.claim_ref else replace(pv, claim_ref=ClaimRef(namespace="default"))  # a claim will have it
+    problem = _problem(partial(persistent_volume, plugins, owned), None)
     if problem:
         yield Refusal(f"spec.{pv.type}", problem)
 
@@ -48,7 +48,7 @@ def _of_volumes(pod: Pod, plugins: Plugins) -> Iterator[Refusal]:
     for index, volume in enumerate(pod.spec.volumes):
         if volume.type in CLAIM_FIELDS:
             continue
-        read = partial(typed_volume, plugins, volume.type, volume.source, Where.POD, name=volume.name)
+        read = partial(pod_volume, plugins, volume, pod.metadata.namespace)
         if problem := _problem(read, pod):
             yield Refusal(f"spec.volumes[{index}].{volume.type}", problem)
 

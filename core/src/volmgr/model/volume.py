@@ -131,6 +131,8 @@ class PersistentVolume:
     phase: str = ""
     message: str = ""
     """Why it is in this phase, when that is worth knowing."""
+    inline: bool = False
+    """There is no such object: it stands for a volume that is declared in a Pod (migration to csi)."""
 
     @property
     def size(self) -> int:
@@ -158,6 +160,11 @@ class VolumeSpec(Generic[S]):
     mode: VolumeMode = VolumeMode.FILESYSTEM
     mount_options: tuple[str, ...] = ()
     reconstructed: bool = False
+
+    @property
+    def inline(self) -> bool:
+        """Whether it is declared in a Pod, be it that a PersistentVolume stands for it."""
+        return self.pv is None or self.pv.inline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

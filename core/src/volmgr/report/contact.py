@@ -82,5 +82,5 @@ def _references(world: World, entry: PodEntry) -> Iterator[ObjectRef]:
     for wanted in world.desired.of_pod(uid):
         mount = wanted.mounts[uid]
         yield from (reference.ref for reference in mount.references)
-        if mount.spec.pv is not None:
+        if mount.spec.pv is not None and not mount.spec.inline:
             yield ObjectRef("PersistentVolume", "", mount.spec.pv.metadata.name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.admission import conflict, holds_of
 from volmgr.model.volume import Presence
-from volmgr.next_step import blocked, next_step
+from volmgr.next_step import blocked, may_be, next_step
 from volmgr.operations import Operation, Verb
 from volmgr.plugins import PACKAGES
 from volmgr.report.times import rfc3339
@@ -77,10 +77,10 @@ class Lens:
 
     def _unresolved(self, entry: PodEntry, name: str) -> VolumeReport:
         uid = entry.pod.uid
-        volume_type = next((volume.type for volume in entry.pod.spec.volumes if volume.name == name), "")
+        declared = next((volume for volume in entry.pod.spec.volumes if volume.name == name), None)
         report = VolumeReport(
             names=(name,),
-            type=volume_type,
+            type=declared.type if declared else "",
             plugin="",
             unique_name="",
             state=STATES[Presence.NO],
@@ -94,7 +94,7 @@ class Lens:
         wanted = [each.name for each in self.world.desired.of_pod(uid) if name in each.mounts[uid].outer_names]
         for volume in self.world.actual.of_pod(uid):
             mount = volume.mounts[uid]
-            if volume.name in wanted or (mount.inline and mount.spec_name == name):
+            if volume.name in wanted or (mount.inline and declared and may_be(declared, mount)):
                 path = str(mount.path or "")
                 report = replace(report, plugin=volume.plugin, state=STATES[mount.state], path=path)
         return replace(report, message=describe(report))
