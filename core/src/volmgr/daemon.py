@@ -28,6 +28,7 @@ from volmgr.host.tokens import LocalTokens
 from volmgr.loop import Loop
 from volmgr.messages import Appeared, Ask, HoldGone, HoldTaken, Message, Reconstructed
 from volmgr.options import Options
+from volmgr.plugins import Plugins
 from volmgr.plugins import load as load_plugins
 from volmgr.process_ends import ProcessEnds
 from volmgr.reconciler import Reconciler
@@ -109,7 +110,7 @@ class Daemon:
         equipment = self._kube_equipment()
         if equipment is not None:
             self.host = equipment.equip(self.host)
-        self.registry = self._registry()
+        self.registry = self._registry(plugins)
         self.holds = Holds(self.host)
         self.helpers = HelperRecords(self.host)
         self.ends = ProcessEnds(self.loop, self.holds, self.helpers, self._post, self._run)
@@ -154,7 +155,7 @@ class Daemon:
 
         return KubeMode(equipment, self.config, self.host, self._post, self.world, self.registry)
 
-    def _registry(self) -> Registry:
+    def _registry(self, plugins: Plugins) -> Registry:
         return Registry(
             self.host.files,
             self.host.paths,
@@ -162,6 +163,7 @@ class Daemon:
             node_name=self.config.node_name,
             binds_claims=self.config.bind_claims and not self._options.is_kubernetes_mode,
             keeps_secrets=self._keeps_secrets,
+            serves=plugins.makes_volumes,
         )
 
     def _directory(self) -> DirectorySource | None:
@@ -201,6 +203,7 @@ class Daemon:
             retain=self._retain_soon,
             keep=self.registry.keep,
             grown=self.registry.grown,
+            provisions=self.registry.provisions,
             wake=self.loop.wake,
             slow=self.workers.make_room,
             over=self.workers.take_room_back,

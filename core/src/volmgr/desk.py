@@ -26,6 +26,7 @@ from volmgr.timers import Timers
 if TYPE_CHECKING:
     from volmgr.actual import ActualVolume
     from volmgr.host.interface import Host
+    from volmgr.sources.provisions import Provisions
 
 log = logging.getLogger("volmgr.reconciler")
 
@@ -50,6 +51,8 @@ class Outside:
     """Keep these objects on disk, too; called on a worker before what needs them is mounted."""
     grown: Callable[[str, int], None] = field(default=lambda _volume, _size: None)
     """Told on a worker that a PersistentVolume has this many bytes now."""
+    provisions: Provisions | None = None
+    """Where it is recorded which volumes are made here for claims; None where others make them."""
     referred: Callable[[frozenset[ObjectRef], frozenset[ObjectRef]], None] = field(
         default=lambda _added, _removed: None
     )
@@ -82,6 +85,10 @@ def _ignore(_name: str, _volume: ActualVolume | None) -> None:
     return None
 
 
+def _pass_by(_what: str) -> None:
+    return None
+
+
 class Desk:
     """Belongs to the reconciler's thread; only `post` may be called on others."""
 
@@ -102,6 +109,8 @@ class Desk:
         """Pods of which something changed, by UID; NODE when a volume is gone."""
         self.on_put: Callable[[str, ActualVolume | None], None] = _ignore
         """Told of each volume whose actual state is replaced."""
+        self.on_appeared: Callable[[str], None] = _pass_by
+        """Told of what appeared that somebody may wait for."""
         self.jobs: dict[Operation, Job] = {}
         self.living: dict[str, Pod] = {}
         """Pods that want their volumes, by UID; nothing of theirs is taken away."""
@@ -163,6 +172,7 @@ class Desk:
 
     def appeared(self, what: str) -> None:
         """Let those who wait for this (an object, a driver) try again now."""
+        self.on_appeared(what)
         for operation in self.jobs:
             self.appeared_meanwhile.setdefault(operation, set()).add(what)
         for name, uid in self.awaited.pop(what, ()):

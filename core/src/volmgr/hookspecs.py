@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         MountDevice,
         Mounted,
         Offers,
+        Provisioner,
         Reconstructed,
         Service,
         Unmount,
@@ -61,6 +62,10 @@ class Registration:
     @hookspec
     def volmgr_sources(self, offers: Callable[[str], Offers], host: Host) -> Service | None:
         """Give a further source of manifests, once, at start; `offers(name)` is where it speaks under its name."""
+
+    @hookspec
+    def volmgr_provisioners(self, host: Host) -> Iterable[Provisioner]:  # type: ignore[empty-body]
+        """Give who makes volumes for claims by their class's provisioner; once, at start. Not asked where others do."""
 
     @hookspec
     def volmgr_holds(self, pod_uid: str) -> str | None:

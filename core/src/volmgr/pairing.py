@@ -25,6 +25,11 @@ UNUSABLE = frozenset({"Released", "Failed"})
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 """The provisioner of a class for which nobody makes volumes."""
 
+MAKER = "volume.kubernetes.io/storage-provisioner"
+"""The annotation of a claim that waits for a volume to be made: by which provisioner."""
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+"""The annotation of a volume that was made for a claim: by which provisioner."""
+
 
 def claim_class(claim: PersistentVolumeClaim, default: str) -> str:
     """Give a claim's class; `default` is that of claims that name none, and an empty name is a class, too."""

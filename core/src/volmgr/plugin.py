@@ -76,6 +76,15 @@ from volmgr.model.selectors import matches_labels
 from volmgr.model.selinux import context_option
 from volmgr.model.volume import Applies, Facets, PersistentVolume, Reference, VolumeMode, VolumeSpec
 from volmgr.payload_volume import PayloadVolume
+from volmgr.provisioner import (
+    DeleteVolume,
+    Grown,
+    GrowVolume,
+    Provision,
+    Provisioned,
+    Provisioner,
+    ProvisionerRequest,
+)
 from volmgr.requests import (
     Attach,
     Attached,
@@ -136,6 +145,7 @@ __all__ = [
     "Container",
     "CsiSource",
     "Detach",
+    "DeleteVolume",
     "Detached",
     "DeviceMount",
     "DeviceMountable",
@@ -154,6 +164,8 @@ __all__ = [
     "Found",
     "Handles",
     "Host",
+    "GrowVolume",
+    "Grown",
     "Identity",
     "KeyToPath",
     "Measurable",
@@ -184,6 +196,10 @@ __all__ = [
     "PodSpec",
     "Quantity",
     "Reconstructed",
+    "Provision",
+    "Provisioned",
+    "Provisioner",
+    "ProvisionerRequest",
     "Reference",
     "ResourceFieldRef",
     "ResourceRequirements",

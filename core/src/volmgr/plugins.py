@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from volmgr.host.interface import Host
-    from volmgr.plugin import Drivers, Offers, Searched, Service
+    from volmgr.plugin import Drivers, Offers, Provisioner, Searched, Service
 
 log = logging.getLogger("volmgr.plugins")
 
@@ -164,6 +164,8 @@ class Plugins:
         """By field: where its drivers are looked for, and what was found that is none."""
         self.settings: dict[str, type[Any]] = {}
         """The dataclasses into which the settings of modules are read, by their names in the configuration."""
+        self.provisioners: list[tuple[Provisioner, Origin]] = []
+        """Who makes volumes for claims, and by which package."""
         self._owners: dict[_Key, VolumeType | _Conflict] = {}
         self._doubles: dict[str, tuple[VolumeType, ...]] = {}
         """Types of one name, by that name; none of them serves anything."""
@@ -240,7 +242,24 @@ class Plugins:
             _isolate(self, origin, partial(_collect, found, watchers, sources))
             holders = partial(hook("volmgr_hold_watchers", others), recheck=recheck, host=host)
             _isolate(self, origin, partial(self._take_hold_watchers, found, holders))
+            makers = partial(hook("volmgr_provisioners", others), host=host)
+            _isolate(self, origin, partial(self._take_provisioners, makers, origin))
         return found
+
+    def _take_provisioners(self, makers: Callable[[], list[Iterable[Provisioner]]], origin: Origin) -> None:
+        self.provisioners += ((provisioner, origin) for answer in makers() for provisioner in answer)
+
+    def provisioner(self, name: str) -> Provisioner | None:
+        """Give who makes volumes for classes with this provisioner, if anybody; raises PluginError for two of them."""
+        found = [(provisioner, origin) for provisioner, origin in self.provisioners if provisioner.serves(name)]
+        if len(found) > 1:
+            names = " and ".join(str(origin) for _, origin in found)
+            raise PluginError(f"provisioner {name} is served by {names}; uninstall one of them")
+        return found[0][0] if found else None
+
+    def makes_volumes(self, provisioner: str) -> bool:
+        """Say whether somebody makes volumes for classes with this provisioner."""
+        return any(each.serves(provisioner) for each, _ in self.provisioners)
 
     def _take_hold_watchers(self, found: list[Service], watchers: Callable[[], list[Iterable[Service]]]) -> None:
         for service in [service for answer in watchers() for service in answer]:

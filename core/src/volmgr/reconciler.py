@@ -38,6 +38,7 @@ from volmgr.messages import (
 from volmgr.next_step import Readiness
 from volmgr.node_status import NodeStatus
 from volmgr.preparations import Preparations
+from volmgr.provisioning import Provisioning
 from volmgr.registered_drivers import RegisteredDrivers
 from volmgr.report.events import Severity
 from volmgr.runner import Runner
@@ -51,6 +52,7 @@ from volmgr.sources.changes import (
     PodLeft,
     RecordDamaged,
     SourceState,
+    VolumeUnfinished,
 )
 from volmgr.survivors import Survivors
 from volmgr.tenancy import Tenancy
@@ -86,6 +88,8 @@ class Reconciler:
         self.waiters = Waiters(world)
         self.preparations = Preparations(self._desk)
         self._wait_events = WaitEvents(self._desk)
+        self.provisioning = Provisioning(self._desk)
+        self._desk.on_appeared = self.provisioning.appeared
         self._departures = Departures(self._desk, self._tenancy, self.waiters)
         self._drivers = RegisteredDrivers(self._desk, self._tenancy, self._readiness_changed)
         self._hear = self._handlers()
@@ -129,6 +133,9 @@ class Reconciler:
             entry = self.world.pods.get(uid)
             if entry is not None:
                 self.waiters.notify(entry.pod.key)
+        if touched:
+            self.provisioning.look_again()
+        self.provisioning.step()
 
     def _handlers(self) -> dict[type[Any], Callable[[Any], None]]:
         """Say who hears which message; a test holds this against the union Message."""
@@ -136,8 +143,9 @@ class Reconciler:
             PodAccepted: self._tenancy.accept,
             PodLeft: self._tenancy.leave,
             RecordDamaged: self._tenancy.seal,
-            ObjectChanged: self._tenancy.set_object,
-            ObjectLeft: self._tenancy.drop_object,
+            ObjectChanged: self._set_object,
+            ObjectLeft: self._drop_object,
+            VolumeUnfinished: self.provisioning.finish,
             ObjectAwaited: self._tenancy.await_object,
             ObjectAbsent: self._tenancy.lack_object,
             SourceState: self._set_source,
@@ -166,6 +174,14 @@ class Reconciler:
 
     def _answer(self, message: Ask) -> None:
         message.action()
+
+    def _set_object(self, message: ObjectChanged) -> None:
+        self._tenancy.set_object(message)
+        self.provisioning.hear(message)
+
+    def _drop_object(self, message: ObjectLeft) -> None:
+        self._tenancy.drop_object(message)
+        self.provisioning.lose(message)
 
     # --- what is ready ---
 
@@ -273,6 +289,7 @@ class Reconciler:
         self._readiness_changed()
         if not read_only:
             self._departures.look_for_orphans()
+            self.provisioning.retry_all()
 
     def drain(self) -> None:
         """Want nothing any more; holds are respected."""
@@ -282,6 +299,7 @@ class Reconciler:
     def stop_admitting(self, then: Callable[[], None]) -> None:
         """Start nothing any more, and call `then` when every running operation has ended or is overdue."""
         self.preparations.stop()
+        self.provisioning.stop()
         self._runner.stop(then)
 
     def run(self, what: str, chore: Callable[[], Message]) -> None:

@@ -71,11 +71,23 @@ def read(files: Files, path: Path, kind: str) -> dict[str, object] | None:
 
 def sweep(files: Files, state: Path) -> None:
     """Remove what a daemon that was killed while it wrote has left; nobody else may be writing."""
-    kinds = ("pods", "objects", "holds", "sources", "claims", "tokens", "formatting", "volumes", "helpers")
+    kinds = (
+        "pods",
+        "objects",
+        "holds",
+        "sources",
+        "claims",
+        "tokens",
+        "formatting",
+        "volumes",
+        "helpers",
+        "provisioned",
+    )
     for directory in (
         state,
         *(state / kind for kind in kinds),
         state / "secrets/objects",
+        state / "csi/attachments",
         *(state / owner / uid for owner in ("mounts", "secrets/tokens") for uid in files.names(state / owner)),
     ):
         with suppress(OperationError):  # it does no harm, and the next start tries again

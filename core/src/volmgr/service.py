@@ -9,23 +9,26 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from volmgr import manifest, root
 from volmgr.desk import NODE
-from volmgr.errors import ManifestError, OperationError, SpecError, VolmgrError
+from volmgr.errors import ManifestError, OperationError, SpecError, UncertainError, VolmgrError
 from volmgr.host.capacity import capacity
 from volmgr.messages import Ask, HoldGone, HoldTaken
+from volmgr.model.volume import PersistentVolume
 from volmgr.preparations import Preparation
 from volmgr.reconciler import Reconciler
-from volmgr.report.claims import check_unused
+from volmgr.report.claims import check_deletable, check_unused, deletable
 from volmgr.report.contact import is_unserved
 from volmgr.report.drain import Drained, drained
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.why import summary_for_timeout
 from volmgr.server.engine import Action, ApplyResult, Deleted
 from volmgr.sources.offers import pod_of
+from volmgr.sources.stock import volume_ref
 from volmgr.waiters import Waiter
 
 if TYPE_CHECKING:
     from volmgr.holds import Holds
     from volmgr.host.interface import Host
+    from volmgr.model.meta import ObjectRef
     from volmgr.report.events import EventLog
     from volmgr.report.mounts import MountsReport
     from volmgr.report.world import Hold, PodEntry, World
@@ -176,6 +179,34 @@ class Service:
         self.ask(lambda world: check_unused(world, name))
         self._registry.release(name)
         return f"PersistentVolume {name} is free; what is on it is as it was"
+
+    def delete_volume(self, claim: ObjectRef | None, volume: str, timeout: float) -> str:
+        """Delete the volume that a claim had, or that has this name, with what is on it."""
+
+        def look(world: World) -> PersistentVolume:
+            found = deletable(world, claim) if claim is not None else world.objects[volume_ref(volume)].item
+            if not isinstance(found, PersistentVolume):
+                raise KeyError(volume)
+            check_deletable(world, found)
+            return found
+
+        provisions = self._registry.provisions
+        if provisions is None:
+            raise OperationError("a controller makes and deletes volumes here; ask it")
+        name = self.ask(look).metadata.name
+        deleting = provisions.begin_deletion(name)
+        outcome = _Reply[str]()
+
+        def heard(why: str) -> None:
+            outcome.value = why
+            outcome.done.set()
+
+        self._reconciler.post(Ask(lambda: self._reconciler.provisioning.delete(name, deleting.ref, heard)))
+        if not outcome.done.wait(timeout):
+            return f"PersistentVolume {name} is still being deleted; volmgr orphans lists it until it is"
+        if outcome.value:
+            raise UncertainError(f"deleting PersistentVolume {name}: {outcome.value}; it is tried again")
+        return f"PersistentVolume {name} is deleted, with what was on it"
 
     def drain(self, timeout: float) -> Drained:
         """Take everything down, and give what is left, and why."""

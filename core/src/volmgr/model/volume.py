@@ -79,6 +79,19 @@ class ClaimResources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimDataSource:
+    """What a claim's volume is to be filled with."""
+
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+    api_group: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimSpec:
     """What a claim asks for, as on the wire."""
 
@@ -88,6 +101,13 @@ class ClaimSpec:
     storage_class_name: str | None = None
     resources: ClaimResources = field(default_factory=ClaimResources)
     selector: Mapping[str, object] | None = None
+    data_source: ClaimDataSource | None = None
+    data_source_ref: ClaimDataSource | None = None
+
+    @property
+    def content(self) -> str:
+        """What its volume is to be filled with; empty when with nothing."""
+        return str(self.data_source_ref or self.data_source or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,11 +138,65 @@ def check_unused(world: World, name: str) -> None:
         raise OperationError(f"PersistentVolume {name} is still mounted for {pods}; let them end first")
 
 
+def deletable(world: World, claim: ObjectRef) -> PersistentVolume:
+    """Give the volume that a claim, which is gone, had, to be deleted with what is on it.
+
+    Raises KeyError when there is none, OperationError when it must stay.
+    """
+    name = f"{claim.namespace}/{claim.name}"
+    entry = world.objects.get(claim)
+    if entry is not None:
+        raise OperationError(f"claim {name} is still there, in {entry.origin}; remove it from the manifests first")
+    every = (entry.item for entry in world.objects.values() if isinstance(entry.item, PersistentVolume))
+    found = sorted((pv for pv in every if pv.claim_ref and pv.claim_ref.ref == claim), key=lambda pv: pv.metadata.name)
+    if not found:
+        raise KeyError(name)
+    if len(found) > 1:
+        names = " and ".join(f"pv/{pv.metadata.name}" for pv in found)
+        raise OperationError(
+            f"claims {name} had the volumes {names}; say which to delete: volmgr delete pv/NAME --data"
+        )
+    return found[0]
+
+
+def check_deletable(world: World, pv: PersistentVolume) -> None:
+    """Raise OperationError when a volume must not be deleted with what is on it."""
+    name = f"PersistentVolume {pv.metadata.name}"
+    if pairing.PROVISIONED_BY not in pv.metadata.annotations:
+        raise OperationError(f"{name} was not made by volmgr, so it deletes nothing of it; delete it by hand")
+    why = hindrance(world, pv)
+    if why:
+        raise OperationError(f"{name} is not deleted: {why}")
+
+
+def hindrance(world: World, pv: PersistentVolume) -> str:
+    """Say what keeps a volume from being deleted with what is on it; empty when nothing does.
+
+    A Pod that has its claim, a mount, device or attachment that is there or may be, and that this is not known yet.
+    """
+    if not world.reconstructed:
+        return "what is mounted is looked for yet"
+    claim = pv.claim_ref.ref if pv.claim_ref else None
+    having = [entry.pod.key for entry in world.pods.values() if claim in _claims_of(entry.pod)]
+    pods = [*dict.fromkeys([*_users(world).get(pv.metadata.name, ()), *having])]
+    if pods:
+        return f"{' and '.join(pods[:_USERS])} still has it; let it end first"
+    handle = pv.source.get("volumeHandle")
+    for volume in world.actual:
+        spec = volume.spec
+        if (spec is not None and spec.name == pv.metadata.name) or (handle and volume.name.endswith(f"^{handle}")):
+            return f"{volume.name} is, or may be, still set up on this node; volmgr plan says what is next for it"
+    return ""
+
+
+def _claims_of(pod: Pod) -> set[ObjectRef]:
+    return {claim_ref(pod, volume) for volume in pod.spec.volumes if volume.type in CLAIM_FIELDS}
+
+
 def unbound_claims(world: World, pod: Pod) -> tuple[UnboundClaim, ...]:
     """Report the claims of a Pod that have no volume."""
     found: list[UnboundClaim] = []
-    refs = {claim_ref(pod, volume) for volume in pod.spec.volumes if volume.type in CLAIM_FIELDS}
-    for ref in sorted(refs):
+    for ref in sorted(_claims_of(pod)):
         entry = world.objects.get(ref)
         if entry is not None and isinstance(entry.item, PersistentVolumeClaim) and entry.item.phase == "Pending":
             found.append(_unbound(world, entry.item))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from volmgr.model.volume import PersistentVolume
 from volmgr.report.volumes import missing_type
 
 if TYPE_CHECKING:
@@ -35,7 +36,18 @@ def orphans_report(world: World) -> OrphansReport:
     directories = [OrphanReport(pod_uid=o.pod_uid, path=o.path, reason=o.reason) for o in world.orphans.values()]
     listed = {orphan.path for orphan in directories}
     volumes = [orphan for orphan in _volumes(world) if not orphan.path or orphan.path not in listed]
+    volumes += _released(world)
     return OrphansReport(orphans=tuple(sorted([*directories, *volumes], key=lambda o: (o.path, o.volume))))
+
+
+def _released(world: World) -> Iterator[OrphanReport]:
+    """Give PersistentVolumes that were made for claims which are gone: their storage is kept."""
+    for name, why in world.unfinished.items():
+        yield OrphanReport(pod_uid="", path="", reason=why, volume=f"pv/{name}")
+    for entry in world.objects.values():
+        pv = entry.item
+        if isinstance(pv, PersistentVolume) and pv.phase == "Released" and pv.metadata.name not in world.unfinished:
+            yield OrphanReport(pod_uid="", path="", reason=pv.message, volume=f"pv/{pv.metadata.name}")
 
 
 def _volumes(world: World) -> Iterator[OrphanReport]:

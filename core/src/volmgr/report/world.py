@@ -193,6 +193,8 @@ class World:
     drivers: dict[str, DriverInfo] = field(default_factory=dict[str, DriverInfo])
     """Drivers of `csi` that types with sockets serve, by name."""
     orphans: dict[str, Orphan] = field(default_factory=dict[str, Orphan])
+    unfinished: dict[str, str] = field(default_factory=dict[str, str])
+    """PersistentVolumes for whose claims, which are gone, something is still to be done, by name: what and why."""
     node: Node | None = None
     readiness: Readiness = field(default_factory=Readiness)
     labelling: Labelling = field(default_factory=Labelling)

@@ -18,6 +18,7 @@ from volmgr.model.pod import Pod
 from volmgr.model.volume import PersistentVolume
 from volmgr.sources.bindings import Binding, Bindings
 from volmgr.sources.changes import Change, ObjectChanged, ObjectLeft, PodAccepted
+from volmgr.sources.made_volumes import MadeVolumes, Stage, is_being_made, unfinished
 from volmgr.sources.shelf import Links
 from volmgr.sources.stock import PV, PVC, ClaimStanding, Standing, Stock, volume_ref
 from volmgr.sources.wishes import Wish, Wishes
@@ -29,15 +30,29 @@ class Choice(NamedTuple):
     volume: str = ""
     why: str = ""
     wish: Wish | None = None
+    maker: str = ""
+    """The provisioner that is to make one for it."""
 
 
 class Binder:
     """Not thread-safe: the registry holds its lock around each call. `settle` is to follow whatever was heard."""
 
-    def __init__(self, bindings: Bindings, emit: Callable[[Change], None], node_name: str = "") -> None:
-        """Tell `emit`; `node_name` is the Node whose labels count for a volume's nodeAffinity."""
+    def __init__(
+        self,
+        bindings: Bindings,
+        made: MadeVolumes,
+        emit: Callable[[Change], None],
+        node_name: str = "",
+        serves: Callable[[str], bool] = lambda _provisioner: False,
+    ) -> None:
+        """Tell `emit`; `node_name` is the Node whose labels count for a volume's nodeAffinity.
+
+        `serves` says whether somebody here makes volumes for classes with a provisioner, for what people are told.
+        """
         self._bindings = bindings
-        self._stock = Stock(bindings)
+        self._serves = serves
+        self._made = made
+        self._stock = Stock(bindings, made)
         self._emit = emit
         self._node_name = node_name
         self._wishes = Wishes()
@@ -46,6 +61,10 @@ class Binder:
         """Claims without a volume."""
         self._why: dict[ObjectRef, str] = {}
         """What each pending claim waits for."""
+        self._makers: dict[ObjectRef, str] = {}
+        """The provisioner that is to make a volume for each pending claim that nothing fits."""
+        self._reports: dict[ObjectRef, str] = {}
+        """What is said of making or growing the volumes of claims."""
         self._reserved = Links[ObjectRef, str]()
         """Claims, and the volumes whose claimRef names each."""
         self._named = Links[str, ObjectRef]()
@@ -104,6 +123,9 @@ class Binder:
                 self._look_soon(self._pending)
                 self._look_soon(map(volume_ref, filter(self._stock.is_doubtful, self._bindings.volumes())))
                 self._look_soon(map(volume_ref, self._reserved))
+                self._look_soon(each.ref for each in self._made.all() if is_being_made(each))
+                for made in self._made.all():
+                    self._finish(made.name)
 
     def _hear_object(self, change: ObjectChanged) -> None:
         item, ref = change.item, ref_of(change.item)
@@ -214,6 +236,17 @@ class Binder:
             self._bindings.remove(held.volume)
         elif not held.released:
             self._bindings.put(replace(held, released=True))
+            self._finish(held.volume)
+
+    def _finish(self, name: str) -> None:
+        """Let a volume be deleted that was made for a Pod's own claim, which went with the Pod, or is being deleted."""
+        held, made = self._bindings.of_volume(name), self._made.find(name)
+        if made is None or is_being_made(made):
+            return
+        released = held is not None and held.released and bool(held.owner)
+        with_pod = released and made.storage_class.reclaim_policy == "Delete"
+        if with_pod or made.stage is Stage.DELETING:
+            self._emit(unfinished(made))
 
     def _look_at_claim(self, ref: ObjectRef) -> None:
         """Settle which volume a claim has."""
@@ -224,7 +257,9 @@ class Binder:
                 self._check(held)
         self._touched |= {volume_ref(name) for name in self._reserved.of(ref)}
         claim = self._stock.claim(ref)
+        self._finish_others(ref, claim)
         if claim is None:
+            self._reports.pop(ref, None)
             return
         if self._bindings.of_claim(ref) is None:
             storage_class = pairing.claim_class(claim, pairing.default_class(self._stock.classes.values()))
@@ -234,8 +269,18 @@ class Binder:
             else:
                 self._wait(ref, claim, choice)
 
+    def _finish_others(self, ref: ObjectRef, claim: PersistentVolumeClaim | None) -> None:
+        """Let volumes be finished that are being made for claims of this name which are gone."""
+        uid = claim.metadata.uid if claim is not None else ""
+        if claim is None and (not self._stock.is_gone(ref) or self._stock.consumers.uses(ref)):
+            return
+        for each in self._made.of(ref):
+            if is_being_made(each) and each.claim.metadata.uid != uid:
+                self._emit(unfinished(each))
+
     def _no_longer_pending(self, ref: ObjectRef) -> None:
         self._pending.discard(ref)
+        self._makers.pop(ref, None)
         self._wishes.leave(ref)
         self._why.pop(ref, None)
         self._named.drop(ref)
@@ -243,6 +288,10 @@ class Binder:
     def _wait(self, ref: ObjectRef, claim: PersistentVolumeClaim, choice: Choice) -> None:
         self._why[ref] = choice.why
         self._pending.add(ref)
+        if choice.maker:
+            self._makers[ref] = choice.maker
+        else:
+            self._reports.pop(ref, None)
         if choice.wish is not None:
             self._wishes.wait(ref, choice.wish, pairing.asked(claim))
         if claim.volume_name:
@@ -263,6 +312,7 @@ class Binder:
             )
         )
         self._put_away(name)
+        self._reports.pop(ref, None)
         self._touched.add(volume_ref(name))
 
     def _choice(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> Choice:
@@ -282,11 +332,27 @@ class Binder:
         found = self._reserved_for(ref, claim, storage_class)
         if found:
             return Choice(found)
+        return self._free_choice(ref, claim, storage_class)
+
+    def _free_choice(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> Choice:
+        """Give a volume that any claim may have, or let one be made; while it is being made, no other is taken."""
         if self._waits_for_pod(ref, storage_class):
             return Choice(why=f"it gets a volume when a Pod uses it: so says its class {storage_class}")
+        maker = self._maker(claim, storage_class)
+        if self._made.begun(ref, claim.metadata.uid) is not None:
+            return Choice(why=self._nothing_fits(claim, storage_class), maker=maker)
         wish = Wish.of(claim, storage_class)
         found = self._wishes.smallest(wish, pairing.asked(claim))
-        return Choice(found, wish=wish) if found else Choice(why=self._nothing_fits(claim, storage_class), wish=wish)
+        if found:
+            return Choice(found, wish=wish)
+        return Choice(why=self._nothing_fits(claim, storage_class), wish=wish, maker=maker)
+
+    def _maker(self, claim: PersistentVolumeClaim, storage_class: str) -> str:
+        """Give the provisioner that is to make a volume for a claim; empty: none can."""
+        known = self._stock.classes.get(storage_class)
+        if known is None or known.provisioner == pairing.NO_PROVISIONER:
+            return ""
+        return "" if claim.selector is not None or claim.data_source else known.provisioner
 
     def _reserved_for(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> str:
         """Give the smallest that is reserved for a claim and fits it."""
@@ -312,6 +378,12 @@ class Binder:
         known = self._stock.classes.get(storage_class)
         maker = "" if known is None or known.provisioner == pairing.NO_PROVISIONER else known.provisioner
         nobody = f", and nobody here makes one as {maker} would" if maker else ""
+        if maker and claim.data_source:
+            nobody = f", and none is made from {claim.data_source} here; remove spec.dataSource"
+        elif maker and claim.selector is not None:
+            nobody = f", and {maker} makes none for a claim with a selector; remove it"
+        elif maker and self._serves(maker):
+            return f"class {storage_class}: {maker} is to make its volume"
         had = [name for name in self._bindings.volumes_of(ref_of(claim)) if name in self._stock.volumes]
         earlier = f"; {had[0]} was an earlier claim's of this name: volmgr release pv/{had[0]} frees it" if had else ""
         return f"no {PV} fits it{nobody}{earlier}"
@@ -345,18 +417,58 @@ class Binder:
 
     def _standing(self, ref: ObjectRef) -> ClaimStanding | tuple[ObjectChanged, Standing] | None:
         if ref.kind == PVC:
-            return self._stock.claim_standing(ref, self._why.get(ref, ""))
+            why = self._reports.get(ref) or self._why.get(ref, "")
+            return self._stock.claim_standing(ref, why, self._makers.get(ref, ""))
         said = self._stock.volumes.get(ref.name)
         return (said, self._stock.standing(ref.name)) if said else None
 
     # --- what is asked for ---
+
+    def wanted(self, ref: ObjectRef) -> tuple[PersistentVolumeClaim, StorageClass] | None:
+        """Give a claim for which a volume is to be made, and its class; None when none is, or not any more."""
+        claim = self._stock.claim(ref)
+        if ref not in self._makers or claim is None:
+            return None
+        name = pairing.claim_class(claim, pairing.default_class(self._stock.classes.values()))
+        storage_class = self._stock.classes.get(name)
+        return None if storage_class is None else (claim, storage_class)
+
+    def begin(self, ref: ObjectRef) -> None:
+        """Take note that a claim's volume is being made: it takes no other."""
+        self._wishes.leave(ref)
+
+    def abandon(self, ref: ObjectRef) -> None:
+        """Take note that the volume of a claim is not being made any more."""
+        self._look_soon([ref])
+
+    def report(self, ref: ObjectRef, text: str) -> None:
+        """Say of a claim what is done for it, until it has its volume; empty: nothing any more."""
+        claim = self._stock.claim(ref)
+        if claim is None or not text:
+            self._reports.pop(ref, None)
+        else:
+            self._reports[ref] = text
+        self._touched.add(ref)
+
+    def knows(self, name: str) -> bool:
+        """Say whether it is recorded that some claim had a volume of this name, be it in a record that is damaged."""
+        return self._bindings.of_volume(name) is not None or self._stock.is_damaged(name)
+
+    def is_released(self, name: str) -> bool:
+        """Say whether a volume's claim is gone for good, and no other has it."""
+        held = self._bindings.of_volume(name)
+        if held is not None and held.claim is not None:
+            return held.released and self._stock.claim(held.claim) is None
+        return name in self._stock.volumes and self._stock.standing(name).phase == "Released"
 
     def release(self, name: str) -> None:
         """Let a volume whose claim is gone be given to another claim.
 
         Raises KeyError when there is no such volume, OperationError when it is not released or cannot be recorded.
         """
-        held = self._bindings.of_volume(name)
+        held, made = self._bindings.of_volume(name), self._made.find(name)
+        if made is not None and made.stage is Stage.DELETING:
+            raise OperationError(f"{PV} {name} is being deleted, with what is on it")
         if self._stock.is_damaged(name):
             self._bindings.remove(name)
             self._look_soon(self._pending)  # whatever they would take, they waited for this

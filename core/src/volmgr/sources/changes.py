@@ -86,6 +86,18 @@ class SourceState(msgspec.Struct, frozen=True):
     """When the source last heard of an API server: Unix time in seconds; 0 never, or where it asks none."""
 
 
+class VolumeUnfinished(msgspec.Struct, frozen=True):
+    """Something is still to be done for a volume that is made here, by the name of its PersistentVolume.
+
+    It was begun for a claim that is gone, is being deleted, or was made for a Pod's own claim that went with the Pod.
+    `claim` is whom it was made for, `why` what people are told of it while it is not finished.
+    """
+
+    volume: str
+    claim: ObjectRef
+    why: str
+
+
 class Complaints(msgspec.Struct, frozen=True):
     """What is wrong with one file now (empty: nothing any more)."""
 
@@ -102,5 +114,6 @@ Change = (
     | ObjectAwaited
     | ObjectAbsent
     | SourceState
+    | VolumeUnfinished
     | Complaints
 )

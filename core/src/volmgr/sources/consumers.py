@@ -101,4 +101,5 @@ def _made(pod: Pod, volume: PodVolume, name: str) -> PersistentVolumeClaim | Non
         storage_class_name=spec.storage_class_name,
         requests=spec.resources.requests,
         selector=spec.selector,
+        data_source=spec.content,
     )

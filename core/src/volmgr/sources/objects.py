@@ -7,7 +7,7 @@ from collections.abc import Callable, KeysView
 
 from volmgr.errors import ManifestError, OperationError
 from volmgr.model.meta import ObjectRef
-from volmgr.model.objects import ref_of
+from volmgr.model.objects import Object, ref_of
 from volmgr.sources.changes import ObjectChanged, ObjectLeft
 from volmgr.sources.ledger import Ledger
 from volmgr.sources.offers import API_SERVER, ObjectOffer, Place, object_in_two_places
@@ -42,6 +42,11 @@ class Objects:
         self._retained.add(ref)  # not before: what was just read need not be written
         if offer.place.source == API_SERVER:
             self._unconfirmed[ref] = offer.place
+
+    def standing(self, ref: ObjectRef) -> Object | None:
+        """Give an object that stands."""
+        offer = self._standing.get(ref)
+        return None if offer is None else offer.item
 
     def places(self) -> KeysView[Place]:
         """Give every place that offers objects."""

@@ -18,6 +18,9 @@ API = "api"
 API_SERVER = "kubernetes"
 """The source whose objects an API server keeps: what they say in `status` counts."""
 
+PROVISIONED = "provisioned"
+"""The source of PersistentVolumes that are made here for claims."""
+
 
 class ConflictError(ManifestError):
     """An offer is right by itself, but stands against what is there already."""

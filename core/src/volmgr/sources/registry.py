@@ -33,9 +33,11 @@ from volmgr.sources.changes import (
 )
 from volmgr.sources.contact import Contact
 from volmgr.sources.ledger import Ledger
+from volmgr.sources.made_volumes import MadeVolumes
 from volmgr.sources.objects import Objects
 from volmgr.sources.offers import API_PLACE, API_SERVER, ConflictError, ObjectOffer, Place, PodOffer
 from volmgr.sources.pods import Pods
+from volmgr.sources.provisions import Provisions
 
 Sink = Callable[[Change], None]
 
@@ -60,19 +62,26 @@ class Registry:
         node_name: str = "",
         binds_claims: bool = True,
         keeps_secrets: bool = False,
+        serves: Callable[[str], bool] = lambda _provisioner: False,
     ) -> None:
+        """Use the host's files; `serves` says whether somebody here makes volumes for classes with a provisioner."""
         self._lock = RLock()
         self.keeps_secrets = keeps_secrets
         self._ledger = Ledger(files, paths, keeps_secrets=keeps_secrets)
         self._contact = Contact(files, paths)
         self._sink = sink
-        self._binder = Binder(Bindings(files, paths), sink, node_name) if binds_claims else None
+        self._made = MadeVolumes(files, paths)
+        self._binder = Binder(Bindings(files, paths), self._made, sink, node_name, serves) if binds_claims else None
         emit = self._binder.hear if self._binder else sink
         self._absent: set[Place] = set()
         self._faults: dict[Place, tuple[ManifestError, ...]] = {}
         self._told: dict[Place, tuple[str, ...]] = {}
         self._pods = Pods(self._ledger, emit, self._absent.__contains__)
         self._objects = Objects(self._ledger, emit, self._absent.__contains__)
+        self.provisions: Provisions | None = None
+        """Volumes that are made here for claims; None where a controller gives volumes to claims."""
+        if self._binder is not None:
+            self.provisions = Provisions(self._lock, self._made, self._binder, self._objects, self._tell)
 
     def start(self) -> None:
         """Read all records and tell of everything in them, so that it stands even when its source is gone."""
@@ -80,11 +89,14 @@ class Registry:
         with self._lock:
             if self._binder:
                 self._binder.start()
+                self._made.load()
             for offer in self._ledger.objects():
                 if isinstance(offer, ManifestError):
                     self._sink(Complaints(offer.file, (offer,)))
                 else:
                     self._objects.recall(offer)
+            if self.provisions:
+                self.provisions.start()
             recorded = list(self._ledger.pods())
             if self._binder:
                 self._binder.foresee(each.offer.pod for each in recorded if not isinstance(each, ManifestError))
@@ -246,6 +258,8 @@ class Registry:
             if self._binder is None:
                 raise OperationError("a controller gives volumes to claims here; ask it")
             self._binder.release(volume)
+            if self.provisions:
+                self.provisions.released(volume)
 
     def grown(self, volume: str, size: int) -> None:
         """Take note that a PersistentVolume has this many bytes now. Raises OperationError."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from volmgr import pairing
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, PersistentVolumeClaim, StorageClass
 from volmgr.model.quantity import Quantity
@@ -12,6 +13,7 @@ from volmgr.model.volume import ClaimRef, PersistentVolume
 from volmgr.sources.bindings import Binding, Bindings
 from volmgr.sources.changes import ObjectChanged
 from volmgr.sources.consumers import Consumers
+from volmgr.sources.made_volumes import MadeVolumes
 
 PV = "PersistentVolume"
 PVC = "PersistentVolumeClaim"
@@ -22,6 +24,7 @@ class Stock:
     """Everything that the binder decides over."""
 
     bindings: Bindings
+    made: MadeVolumes
     consumers: Consumers = field(default_factory=Consumers)
     volumes: dict[str, ObjectChanged] = field(default_factory=dict[str, ObjectChanged])
     """By name, as their manifests have them."""
@@ -83,11 +86,23 @@ class Stock:
             owner = ClaimRef(namespace=held.claim.namespace, name=held.claim.name, uid=held.uid)
             if not held.released and (self._is_there(owner) or not self.is_gone(held.claim)):
                 return Standing("Bound", owner)
-            return Standing("Released", owner, _released(pv, owner))
+            return Standing("Released", owner, self._released(pv, owner))
         named = pv.claim_ref
         if named is not None and named.uid and self.is_gone(named.ref) and not self._is_there(named):
-            return Standing("Released", named, _released(pv, named))
+            return Standing("Released", named, self._released(pv, named))
         return Standing("Available", named)
+
+    def _released(self, pv: PersistentVolume, owner: ClaimRef) -> str:
+        """Say what becomes of a volume whose claim is gone."""
+        if pv.metadata.deletion_timestamp:
+            return "it is being deleted, with what is on it"
+        name, claim = pv.metadata.name, f"{owner.namespace}/{owner.name}"
+        free = f"volmgr release pv/{name} lets another claim have it"
+        if pv.reclaim_policy == "Delete" and self.made.find(name) is not None:
+            gone = f"its claim {claim} is gone; its data is kept until volmgr delete pvc/{claim} --data deletes it"
+            return f"{gone}, or {free}"
+        policy = "" if pv.reclaim_policy == "Retain" else f", although its reclaim policy is {pv.reclaim_policy}"
+        return f"its claim {claim} is gone; its data is kept{policy}; {free}"
 
     def is_doubtful(self, name: str) -> bool:
         """Say whether a volume with a record, or its claim, was not there as long as not everything was read."""
@@ -106,8 +121,8 @@ class Stock:
         now = self.standing(name)
         return replace(self.stated(name), claim_ref=now.owner, phase=now.phase, message=now.message)
 
-    def claim_standing(self, ref: ObjectRef, why: str) -> ClaimStanding | None:
-        """Say which volume a claim has, or what it waits for; None when it is not there."""
+    def claim_standing(self, ref: ObjectRef, why: str, maker: str) -> ClaimStanding | None:
+        """Say which volume a claim has, or what it waits for, and who is to make one; None when it is not there."""
         claim = self.claim(ref)
         if claim is None:
             return None
@@ -117,8 +132,8 @@ class Stock:
             origin = "made for its Pod"
         held = self.bindings.of_claim(ref)
         if held is None or held.uid != claim.metadata.uid:
-            return ClaimStanding(claim, revision, origin, why)
-        return ClaimStanding(claim, revision, origin, "", held, lost=held.volume not in self.volumes)
+            return ClaimStanding(claim, revision, origin, why, maker=maker)
+        return ClaimStanding(claim, revision, origin, why, held, lost=held.volume not in self.volumes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +155,17 @@ class ClaimStanding:
     why: str
     held: Binding | None = None
     lost: bool = False
+    maker: str = ""
 
     def told(self) -> ObjectChanged:
         """Give the claim as it is told."""
-        claim, held = self.claim, self.held
+        claim, held = _with_maker(self.claim, self.maker), self.held
         if held is None:
             return ObjectChanged(replace(claim, phase="Pending", message=self.why), self.revision, self.origin)
         message = f"{PV} {held.volume}, its volume, is not there any more; put it back" if self.lost else ""
         if claim.volume_name not in {"", held.volume}:
             message = message or f"its manifest names {claim.volume_name}, but {held.volume} is its volume already"
+        message = message or self.why
         bound = replace(
             claim,
             volume_name=held.volume,
@@ -159,13 +176,17 @@ class ClaimStanding:
         return ObjectChanged(bound, f"{self.revision}@{held.volume}", self.origin)
 
 
+def _with_maker(claim: PersistentVolumeClaim, maker: str) -> PersistentVolumeClaim:
+    """Say who is to make a claim's volume, as Kubernetes' controller does; what its manifest says of that is old."""
+    meta = claim.metadata
+    if meta.annotations.get(pairing.MAKER, "") == maker:
+        return claim
+    annotations = {name: text for name, text in meta.annotations.items() if name != pairing.MAKER}
+    if maker:
+        annotations[pairing.MAKER] = maker
+    return replace(claim, metadata=replace(meta, annotations=MappingProxyType(annotations)))
+
+
 def volume_ref(name: str) -> ObjectRef:
     """Name a volume."""
     return ObjectRef(PV, "", name)
-
-
-def _released(pv: PersistentVolume, owner: ClaimRef) -> str:
-    """Say what becomes of a volume whose claim is gone."""
-    policy = "" if pv.reclaim_policy == "Retain" else f", although its reclaim policy is {pv.reclaim_policy}"
-    kept = f"its claim {owner.namespace}/{owner.name} is gone; its data is kept{policy}"
-    return f"{kept}; volmgr release pv/{pv.metadata.name} lets another claim have it"

@@ -100,14 +100,15 @@ class TestNode:
         self.referred = set()
         self.in_use = []
         self.entries = {}
-        self.reconciler = Reconciler(self.world, host, self.config, self._outside())
         self.registry = Registry(
             host.files,
             host.paths,
-            self.reconciler.post,
+            self._post,
             node_name=self.config.node_name,
             binds_claims=self.config.bind_claims,
+            serves=self.plugins.makes_volumes,
         )
+        self.reconciler = Reconciler(self.world, host, self.config, self._outside())
         self.holds = Holds(host, self.processes.get)
         self.world.sources.update(dict.fromkeys(self.sources, "not read yet"))
         for source in self.sources:
@@ -117,6 +118,9 @@ class TestNode:
         for hold in self.holds.load():
             self.reconciler.post(HoldTaken(hold))
         self.reconciler.run("looking for what is mounted", self._reconstruct)
+
+    def _post(self, message: Message) -> None:
+        self.reconciler.post(message)
 
     def _reconstruct(self) -> Message:
         attach = self.config.controller_attaches
@@ -132,6 +136,7 @@ class TestNode:
             retain=self._retain,
             keep=self._keep,
             grown=self._grown,
+            provisions=self.registry.provisions,
             referred=self._refer,
             in_use=self.in_use.append,
             declared=lambda info: self.entries.__setitem__(info.name, info),

@@ -1,0 +1,313 @@
+"""Volumes for claims where no controller makes them: which are to be made, grown and deleted, and when.
+
+Belongs to the reconciler's thread; the calls run on workers, at most one for a claim's name at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from volmgr import pairing
+from volmgr.claims import BOUND
+from volmgr.errors import PluginError, TransientError, UncertainError, VolmgrError
+from volmgr.giving_way import GivingWay
+from volmgr.messages import Ask, Message
+from volmgr.model.driver_info import driver_awaited
+from volmgr.model.meta import ObjectRef
+from volmgr.model.objects import PersistentVolumeClaim, StorageClass, ref_of
+from volmgr.model.volume import PersistentVolume
+from volmgr.provisioning_steps import ProvisionSteps, is_final
+from volmgr.report.claims import hindrance
+from volmgr.report.events import Severity
+from volmgr.sources.changes import ObjectChanged, ObjectLeft, VolumeUnfinished
+from volmgr.sources.stock import volume_ref
+
+if TYPE_CHECKING:
+    from volmgr.desk import Desk
+    from volmgr.timers import Timer
+
+log = logging.getLogger("volmgr.provisioning")
+
+AT_ONCE = 10
+"""Calls that run at once: each may hang for as long as its driver does."""
+
+Heard = Callable[[str], None]
+"""Told how the first try of a deletion ended: why it failed, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """A claim waits for a volume that is to be made; another `revision` is tried at once."""
+
+    claim: ObjectRef
+    uid: str
+    provisioner: str
+    storage_class: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """A claim asks for more than its volume has; `size` in bytes."""
+
+    claim: ObjectRef
+    volume: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finishing:
+    """What is begun for a volume whose claim is gone is to be ended."""
+
+    claim: ObjectRef
+    volume: str
+    why: str
+
+
+Task = Making | Growing | Finishing
+
+
+@dataclass(slots=True)
+class _Try:
+    """What is known of a task that is not done."""
+
+    task: Task
+    delay: float = 0.0
+    timer: Timer | None = None
+    waits_for: str = ""
+    heard: list[Heard] = field(default_factory=list[Heard])
+
+    def cancel(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+
+class Provisioning:
+    """Knows every claim that waits for a volume to be made or grown, and every volume that is to be finished."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._world = desk.world
+        self._tries: dict[str, _Try] = {}
+        """By a text that names what is done."""
+        self._due: dict[str, None] = {}
+        """What is to be started as soon as it may be."""
+        self._running: dict[ObjectRef, str] = {}
+        """By the claim: what runs."""
+        self._hindered: set[str] = set()
+        """Deletions that wait until nothing of their volume is set up on the node."""
+        self._stopped = False
+
+    # --- what is heard ---
+
+    def hear(self, change: ObjectChanged) -> None:
+        """Take in another object: a claim may want something, what claims wait for may be there."""
+        item = change.item
+        if self._desk.outside.provisions is None:
+            return
+        if isinstance(item, PersistentVolumeClaim):
+            self._want(f"claim {ref_of(item)}", self._wish(item, change.revision))
+        elif isinstance(item, StorageClass):
+            self.retry_all()
+
+    def lose(self, change: ObjectLeft) -> None:
+        """Take note that an object is gone."""
+        if change.ref.kind == "PersistentVolumeClaim":
+            self._want(f"claim {change.ref}", None)
+
+    def finish(self, message: VolumeUnfinished) -> None:
+        """End what was begun for a volume whose claim is gone."""
+        self._world.unfinished[message.volume] = message.why
+        self._want(f"volume {message.volume}", Finishing(message.claim, message.volume, message.why))
+
+    def delete(self, volume: str, claim: ObjectRef, heard: Heard) -> None:
+        """Delete a volume of which it is recorded that it is to be; `heard` is told how the first try ended."""
+        key = f"volume {volume}"
+        self.finish(VolumeUnfinished(volume, claim, "it is being deleted, with what is on it"))
+        self._tries[key].heard.append(heard)
+
+    def appeared(self, what: str) -> None:
+        """Try again at once what waited for this."""
+        for key in [key for key, each in self._tries.items() if each.waits_for == what]:
+            self._tries[key].delay = 0.0
+            self._start_soon(key)
+
+    def retry_all(self) -> None:
+        """Try everything again at once that is not running."""
+        for key in self._tries:
+            self._start_soon(key)
+
+    def look_again(self) -> None:
+        """Take note that something of a Pod or volume has changed: what it kept from being deleted may be free now."""
+        for key in tuple(self._hindered):
+            self._hindered.discard(key)
+            if key in self._tries:
+                self._start_soon(key)
+
+    def stop(self) -> None:
+        """Start nothing any more."""
+        self._stopped = True
+
+    def _wish(self, claim: PersistentVolumeClaim, revision: str) -> Task | None:
+        ref, maker = ref_of(claim), claim.metadata.annotations.get(pairing.MAKER, "")
+        if claim.phase == "Pending" and maker:
+            storage_class = pairing.claim_class(claim, "")
+            return Making(ref, claim.metadata.uid, maker, storage_class, revision)
+        pv = self._volume(claim.volume_name) if claim.phase == BOUND else None
+        asked = pairing.asked(claim)
+        if pv is None or pairing.PROVISIONED_BY not in pv.metadata.annotations or asked <= pv.size:
+            return None
+        return Growing(ref, pv.metadata.name, asked)
+
+    def _volume(self, name: str) -> PersistentVolume | None:
+        entry = self._world.objects.get(volume_ref(name))
+        return entry.item if entry is not None and isinstance(entry.item, PersistentVolume) else None
+
+    def _want(self, key: str, task: Task | None) -> None:
+        """Let something be done, or not any more; what is the same as before goes on as it is."""
+        old = self._tries.get(key)
+        if old is not None and old.task == task:
+            return
+        if old is not None:
+            old.cancel()
+            del self._tries[key]
+            self._due.pop(key, None)
+        if task is not None:
+            self._tries[key] = _Try(task, heard=old.heard if old is not None else [])
+            self._start_soon(key)
+
+    def _start_soon(self, key: str) -> None:
+        self._tries[key].cancel()
+        self._due[key] = None
+
+    # --- what is started ---
+
+    def step(self) -> None:
+        """Start what is due, as far as it may run now."""
+        if not self._due or len(self._running) >= AT_ONCE or self._stopped or self._world.readiness.read_only:
+            return
+        for key in [key for key in self._due if self._tries[key].task.claim not in self._running]:
+            each = self._tries[key]
+            if each.task.claim in self._running:
+                continue
+            del self._due[key]
+            if self._may_run(key, each):
+                self._start(key, each)
+            if len(self._running) >= AT_ONCE:
+                return
+
+    def _may_run(self, key: str, each: _Try) -> bool:
+        """Say whether a task can be begun; what cannot is due again when what it waits for happens."""
+        task = each.task
+        if isinstance(task, Making) and not each.delay and self._is_unserved(task.provisioner):
+            each.waits_for = driver_awaited(task.provisioner)
+            return False
+        if not isinstance(task, Finishing):
+            return not self._world.draining
+        pv = self._volume(task.volume)
+        why = hindrance(self._world, pv) if pv is not None else ""
+        self._world.unfinished[task.volume] = f"{task.why}; {why}" if why else task.why
+        if why:
+            self._hindered.add(key)
+            self._answer(each, why)
+        return not why
+
+    def _is_unserved(self, provisioner: str) -> bool:
+        try:
+            return self._world.plugins.provisioner(provisioner) is None
+        except PluginError:
+            return False  # it says so itself
+
+    def _start(self, key: str, each: _Try) -> None:
+        provisions = self._desk.outside.provisions
+        if provisions is None:
+            return
+        task, later = each.task, self._desk.later(each.delay)
+        steps = ProvisionSteps(
+            host=self._desk.host,
+            provisions=provisions,
+            find=self._world.plugins.provisioner,
+            allowed=self._desk.config.operation_deadline,
+            node_name=self._desk.config.node_name,
+            node=self._world.node,
+        )
+        self._running[task.claim] = key
+        each.waits_for = ""
+        way = GivingWay(self._desk)
+
+        def run() -> Message:
+            text, error = _perform(steps, task)
+            if error is not None and not isinstance(task, Finishing):
+                provisions.report(task.claim, _report(task, error, later))
+            return Ask(lambda: self._settle(key, task, text, error, way))
+
+        self._desk.outside.submit(way.noting(run))
+
+    def _settle(self, key: str, task: Task, text: str, error: VolmgrError | None, way: GivingWay) -> None:
+        way.over()
+        del self._running[task.claim]
+        each = self._tries.get(key)
+        name = f"claim {task.claim.namespace}/{task.claim.name}"
+        if text:
+            self._desk.event(Severity.NORMAL, _DONE[type(task)], text)
+        if error is not None:
+            self._desk.event(Severity.WARNING, _FAILED[type(task)], f"{name}: {error}")
+        if each is None or each.task != task:
+            return
+        if error is None:
+            del self._tries[key]
+            self._due.pop(key, None)
+            if isinstance(task, Finishing):
+                self._world.unfinished.pop(task.volume, None)
+        else:
+            self._again_later(key, each, error)
+        self._answer(each, str(error) if error is not None else "")
+
+    def _again_later(self, key: str, each: _Try, error: VolmgrError) -> None:
+        if isinstance(each.task, Finishing):
+            self._world.unfinished[each.task.volume] = f"{each.task.why}; {error}"
+        each.waits_for = error.waits_for if isinstance(error, TransientError) else ""
+        if is_final(error):
+            return  # its claim, or its class, has to change
+        each.delay = self._desk.later(each.delay)
+        when = self._desk.outside.monotonic() + each.delay
+        each.timer = self._desk.timers.at(when, lambda: self._start_soon(key))
+
+    def _answer(self, each: _Try, why: str) -> None:
+        heard, each.heard = each.heard, []
+        for tell in heard:
+            tell(why)
+
+
+_DONE = {Making: "ProvisioningSucceeded", Growing: "VolumeResizeSuccessful", Finishing: "VolumeFinished"}
+_FAILED = {Making: "ProvisioningFailed", Growing: "VolumeResizeFailed", Finishing: "VolumeFailedDelete"}
+"""Reasons of events, by the names that Kubernetes' controllers give them."""
+
+
+def _perform(steps: ProvisionSteps, task: Task) -> tuple[str, VolmgrError | None]:
+    """Take a step on a worker; whatever foreign code raises is an error of this task alone."""
+    try:
+        match task:
+            case Making():
+                return steps.make(task.claim, task.uid), None
+            case Growing():
+                return steps.grow(task.volume, task.size), None
+            case Finishing():
+                return steps.finish(task.volume), None
+    except VolmgrError as error:
+        return "", error
+    except Exception as error:
+        log.exception("bug of a provisioner, or ours")
+        return "", UncertainError(f"bug, see the log: {type(error).__name__}: {error}")
+
+
+def _report(task: Making | Growing, error: VolmgrError, later: float) -> str:
+    """Say of a claim why nothing has been made or grown for it yet."""
+    what = f"class {task.storage_class}: {error}" if isinstance(task, Making) else f"its volume is not grown: {error}"
+    if is_final(error):
+        return f"{what}; tried again when the claim or its class changes"
+    return f"{what}; tried again in {later:g} s"
