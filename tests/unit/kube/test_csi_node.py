@@ -12,19 +12,21 @@ import pytest
 from tests.unit.kube.memory_api import Document, MemoryApi
 from tests.unit.kube.turned_thread import TurnedThread
 from volmgr.errors import PluginError
+from volmgr.in_tree import MIGRATED as MIGRATED_FIELDS
 from volmgr.kube.csi_entries import (
     MIGRATED,
     MIGRATED_PLUGINS,
     NODE_IDS,
     csi_node_steps,
     in_process_drivers,
+    migrated_plugins,
     new_csi_node,
 )
 from volmgr.kube.csi_node import CsiNodes
 from volmgr.kube.errors import ApiError
 from volmgr.model.driver_info import LARGEST, DriverInfo
 from volmgr.model.kube import KubeSettings
-from volmgr.plugin import Handles, VolumePlugin
+from volmgr.plugin import Handles, VolumePlugin, Where
 from volmgr.testing.node import plugins_of
 
 NODE, CSI_NODE = "/api/v1/nodes/n1", "/apis/storage.k8s.io/v1/csinodes/n1"
@@ -289,6 +291,30 @@ class InProcess(VolumePlugin[None]):
 
     name = "example.com/in-process"
     handles = (Handles("csi", driver="a.example.com"), Handles("flexVolume", driver="v/d"), Handles("csi"))
+
+
+class InTree(VolumePlugin[None]):
+    """A package that serves in-tree fields itself."""
+
+    name = "example.com/in-tree"
+    handles = (Handles("cinder"), Handles("azureDisk", where=Where.PV))
+
+
+def test_types_that_a_package_serves_itself_are_not_said_to_be_migrated() -> None:
+    migrated = migrated_plugins(plugins_of(InTree()).fields())
+    assert set(MIGRATED_PLUGINS) - set(migrated) == {"kubernetes.io/cinder", "kubernetes.io/azure-disk"}
+    made = new_csi_node("n1", "u", migrated)
+    assert made["metadata"] == {**new_csi_node("n1", "u")["metadata"], "annotations": {MIGRATED: ",".join(migrated)}}
+    (corrected,) = csi_node_steps(new_csi_node("n1", "u"), [], [], migrated)
+    assert corrected == made
+    assert csi_node_steps(made, [], [], migrated) == []
+
+
+def test_where_packages_serve_all_of_them_nothing_is_said() -> None:
+    assert migrated_plugins(MIGRATED_FIELDS) == ()
+    (corrected,) = csi_node_steps(new_csi_node("n1", "u"), [], [], ())
+    assert corrected == new_csi_node("n1", "u", ())
+    assert corrected["metadata"]["annotations"] == {}
 
 
 def test_a_class_that_is_a_driver_calls_the_node_by_its_name() -> None:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import cast
 
+from volmgr import in_tree
 from volmgr.kube.documents import items, mapping
 from volmgr.kube.resources import CSI_NODES
 from volmgr.model.driver_info import DriverInfo
@@ -18,18 +19,15 @@ Document = dict[str, object]
 
 MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 """The annotation that names the in-tree types which CSI drivers serve; the attach-detach controller reads it."""
-MIGRATED_PLUGINS = (
-    "kubernetes.io/aws-ebs",
-    "kubernetes.io/azure-disk",
-    "kubernetes.io/azure-file",
-    "kubernetes.io/cinder",
-    "kubernetes.io/gce-pd",
-    "kubernetes.io/portworx-volume",
-    "kubernetes.io/vsphere-volume",
-)
+MIGRATED_PLUGINS = tuple(sorted(in_tree.MIGRATED.values()))
 """Those of kubelet 1.37, in the order of the annotation."""
 NODE_IDS = "csi.volume.kubernetes.io/nodeid"
 """The annotation of the Node with its ids by driver, JSON."""
+
+
+def migrated_plugins(served: Collection[str]) -> tuple[str, ...]:
+    """Give the in-tree types whose volumes are served as csi here: those whose field no installed type serves itself."""
+    return tuple(sorted(name for field, name in in_tree.MIGRATED.items() if field not in served))
 
 
 def in_process_drivers(names: Iterable[str], node_name: str) -> tuple[DriverInfo, ...]:
@@ -45,21 +43,26 @@ def is_owned(document: Document, node_name: str, node_uid: str) -> bool:
     )
 
 
-def new_csi_node(node_name: str, node_uid: str) -> Document:
+def new_csi_node(node_name: str, node_uid: str, migrated: Sequence[str] = MIGRATED_PLUGINS) -> Document:
     """Give a CSINode without drivers."""
     return {
         "apiVersion": CSI_NODES.api_version,
         "kind": CSI_NODES.kind,
         "metadata": {
             "name": node_name,
-            "annotations": {MIGRATED: ",".join(MIGRATED_PLUGINS)},
+            "annotations": {MIGRATED: ",".join(migrated)} if migrated else {},
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid}],
         },
         "spec": {"drivers": []},
     }
 
 
-def csi_node_steps(document: Document, drivers: Iterable[DriverInfo], gone: Collection[str]) -> Sequence[Document]:
+def csi_node_steps(
+    document: Document,
+    drivers: Iterable[DriverInfo],
+    gone: Collection[str],
+    migrated: Sequence[str] = MIGRATED_PLUGINS,
+) -> Sequence[Document]:
     """Give what a CSINode is to be, one state after the other; nothing when it is right.
 
     Two, where an entry changes its node id or topology: the server takes that only as one that goes and one that comes.
@@ -72,10 +75,11 @@ def csi_node_steps(document: Document, drivers: Iterable[DriverInfo], gone: Coll
         for entry in before
         if (info := wanted.get(str(entry.get("name")))) is not None and not _is_same_place(entry, info)
     }
-    last = _with_drivers(document, _entries(before, wanted, gone))
+    last = _with_drivers(document, _entries(before, wanted, gone), migrated)
     steps = [last]
     if fixed:
-        steps.insert(0, _with_drivers(document, [dict(entry) for entry in before if entry.get("name") not in fixed]))
+        kept = [dict(entry) for entry in before if entry.get("name") not in fixed]
+        steps.insert(0, _with_drivers(document, kept, migrated))
     return [] if last == document else steps
 
 
@@ -106,13 +110,15 @@ def _entry(info: DriverInfo) -> Document:
     return entry
 
 
-def _with_drivers(document: Document, drivers: list[Document]) -> Document:
+def _with_drivers(document: Document, drivers: list[Document], migrated: Sequence[str]) -> Document:
     after = copy.deepcopy(document)
     metadata = cast("Document", after.setdefault("metadata", {}))
     annotations = cast("Document", metadata.setdefault("annotations", {}))
     said = str(annotations.get(MIGRATED) or "")
-    if set(said.split(",")) != set(MIGRATED_PLUGINS):
-        annotations[MIGRATED] = ",".join(MIGRATED_PLUGINS)
+    if not migrated:
+        annotations.pop(MIGRATED, None)
+    elif set(said.split(",")) != set(migrated):
+        annotations[MIGRATED] = ",".join(migrated)
     spec = cast("Document", after.setdefault("spec", {}))
     if drivers != (spec.get("drivers") or []):
         spec["drivers"] = drivers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -11,6 +11,7 @@ import msgspec
 
 from volmgr.kube.api import PatchKind
 from volmgr.kube.csi_entries import (
+    MIGRATED_PLUGINS,
     Document,
     collisions,
     csi_node_steps,
@@ -72,8 +73,10 @@ class CsiNodes:
         settings: KubeSettings,
         node_name: str,
         changed: Callable[[], None] = lambda: None,
+        *,
+        migrated: Sequence[str] = MIGRATED_PLUGINS,
     ) -> None:
-        """Call `changed` on the thread whenever `missing` may be another."""
+        """Call `changed` on the thread whenever `missing` may be another; `migrated` are in-tree types served as csi."""
         self.is_ready = False
         """It was published once: the node may take volumes of CSI drivers."""
         self.problem = f"CSINode {node_name} is not yet initialized"
@@ -83,6 +86,7 @@ class CsiNodes:
         self._api = api
         self._settings = settings
         self._node_name = node_name
+        self._migrated = migrated
         self._drivers: dict[str, DriverInfo] = {}
         self._gone: dict[str, None] = {}
         self._problems: Mapping[str, str] = {}
@@ -152,7 +156,7 @@ class CsiNodes:
         self._busy, self._again = True, False
         drivers, gone = tuple(self._drivers.values()), tuple(self._gone)
         self._thread.ask(
-            lambda: _publish(self._api, self._node_name, drivers, gone),
+            lambda: _publish(self._api, self._node_name, drivers, gone, self._migrated),
             lambda published: self._is_published(published, gone),
             self._failed,
         )
@@ -195,7 +199,9 @@ class CsiNodes:
         self._timer = self._thread.later(seconds, due)
 
 
-def _publish(api: Api, node_name: str, drivers: tuple[DriverInfo, ...], gone: tuple[str, ...]) -> _Published:
+def _publish(
+    api: Api, node_name: str, drivers: tuple[DriverInfo, ...], gone: tuple[str, ...], migrated: Sequence[str]
+) -> _Published:
     """Bring Node and CSINode in line; on a request thread, raises ApiError."""
     node = _node(api, node_name)
     uid = str(cast("Document", node.get("metadata", {})).get("uid", ""))
@@ -204,8 +210,8 @@ def _publish(api: Api, node_name: str, drivers: tuple[DriverInfo, ...], gone: tu
     patch = node_patch(node, good, gone)
     if patch:
         api.patch(NODES.path(name=node_name), patch, kind=PatchKind.MERGE)
-    document = _own(api, node_name, uid)
-    for step in csi_node_steps(document, good, gone):
+    document = _own(api, new_csi_node(node_name, uid, migrated), uid)
+    for step in csi_node_steps(document, good, gone, migrated):
         metadata = {**cast("Document", step["metadata"]), "resourceVersion": _version(document)}
         document = _decoded(api.update(CSI_NODES.path(name=node_name), {**step, "metadata": metadata}))
     return _Published(uid, problems)
@@ -220,8 +226,9 @@ def _node(api: Api, node_name: str) -> Document:
         raise ApiError(f"{error}; create the Node, which volmgrd never does", status=error.status) from error
 
 
-def _own(api: Api, node_name: str, uid: str) -> Document:
-    """Give the CSINode of this Node; what an earlier Node of its name left is replaced."""
+def _own(api: Api, new: Document, uid: str) -> Document:
+    """Give the CSINode of this Node, else make `new`; what an earlier Node of its name left is replaced."""
+    node_name = str(cast("Document", new["metadata"])["name"])
     path = CSI_NODES.path(name=node_name)
     try:
         found = _read(api, path)
@@ -231,7 +238,7 @@ def _own(api: Api, node_name: str, uid: str) -> Document:
     except ApiError as error:
         if not error.is_missing:
             raise
-    return _decoded(api.create(CSI_NODES.path(), new_csi_node(node_name, uid)))
+    return _decoded(api.create(CSI_NODES.path(), new))
 
 
 def _read(api: Api, path: str) -> Document:

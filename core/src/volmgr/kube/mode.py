@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from volmgr.kube.conditions import PodConditions, condition_in
-from volmgr.kube.csi_entries import in_process_drivers
+from volmgr.kube.csi_entries import in_process_drivers, migrated_plugins
 from volmgr.kube.csi_node import CsiNodes
 from volmgr.kube.custody import Custody
 from volmgr.kube.event_texts import about_in
@@ -53,7 +53,8 @@ class KubeMode:
         self._config = config
         self._post = post
         self._world = world
-        self._csi = CsiNodes(*basis, node_name, self._tell_reading)
+        migrated = migrated_plugins(world.plugins.fields())
+        self._csi = CsiNodes(*basis, node_name, self._tell_reading, migrated=migrated)
         self._conditions = PodConditions(*basis) if settings.pod_condition else None
         intake = Intake(registry, world.plugins)
         custody = Custody(host.files, host.paths, lambda: api.place, thread.now)
