@@ -26,7 +26,7 @@ NODE_IDS = "csi.volume.kubernetes.io/nodeid"
 
 
 def migrated_plugins(served: Collection[str]) -> tuple[str, ...]:
-    """Give the in-tree types whose volumes are served as csi here: those whose field no installed type serves itself."""
+    """Give the in-tree types whose volumes are served as csi: those whose field no installed type serves itself."""
     return tuple(sorted(name for field, name in in_tree.MIGRATED.items() if field not in served))
 
 

@@ -76,7 +76,7 @@ class CsiNodes:
         *,
         migrated: Sequence[str] = MIGRATED_PLUGINS,
     ) -> None:
-        """Call `changed` on the thread whenever `missing` may be another; `migrated` are in-tree types served as csi."""
+        """Call `changed` on the thread whenever `missing` may be another; `migrated`: in-tree types served as csi."""
         self.is_ready = False
         """It was published once: the node may take volumes of CSI drivers."""
         self.problem = f"CSINode {node_name} is not yet initialized"
