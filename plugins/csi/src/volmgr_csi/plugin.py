@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from volmgr.plugin import Drivers, Host, Service, VolumePlugin, hookimpl
 from volmgr_csi.registrar import Registrar
-from volmgr_csi.settings import NAME, CsiSettings
+from volmgr_csi.settings import CsiSettings
 from volmgr_csi.volume import Csi
 
 
@@ -15,12 +15,6 @@ from volmgr_csi.volume import Csi
 def volmgr_volume_plugins() -> Iterable[type[VolumePlugin[Any]]]:
     """Give the type that all drivers with a socket share."""
     return (Csi,)
-
-
-@hookimpl
-def volmgr_settings() -> Mapping[str, type[Any]]:
-    """Say what the configuration may say."""
-    return {NAME: CsiSettings}
 
 
 @hookimpl

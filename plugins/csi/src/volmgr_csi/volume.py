@@ -51,7 +51,7 @@ from volmgr.plugin import (
 )
 from volmgr_csi import attaching, layout, looking, needs, publishing, staging
 from volmgr_csi.drivers import drivers_of
-from volmgr_csi.settings import NAME
+from volmgr_csi.settings import NAME, CsiSettings
 
 
 class Csi(
@@ -66,6 +66,7 @@ class Csi(
 
     name = NAME
     handles = (Handles(CSI_FIELD, source=CsiSource),)
+    settings = CsiSettings
     supports_mount_options = True
     api_version = 1
 
