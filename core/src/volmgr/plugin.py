@@ -47,7 +47,7 @@ from volmgr.model.driver_info import DriverInfo, driver_awaited
 from volmgr.model.driver_sources import CSI_FIELD, CsiSource, SecretReference
 from volmgr.model.file_paths import clean_path, clean_paths
 from volmgr.model.meta import ObjectMeta, ObjectRef
-from volmgr.model.names import attachment_name, csi_volume_name, is_qualified, path_problem
+from volmgr.model.names import attachment_name, csi_volume_name, is_label, is_qualified, is_subdomain, path_problem
 from volmgr.model.objects import (
     ClusterTrustBundle,
     ConfigMap,
@@ -242,7 +242,9 @@ __all__ = [
     "hookimpl",
     "is_qualified",
     "matches_labels",
+    "is_label",
     "mode_of",
+    "is_subdomain",
     "needed_object",
     "object_files",
     "path_problem",

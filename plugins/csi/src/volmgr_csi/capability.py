@@ -1,7 +1,7 @@
 """How a volume is to be used, as a controller service is told; imports protobuf.
 
-Source: csi-lib-utils' `ToCSIAccessMode`, by which external-attacher and external-provisioner ask. kubelet tells the node
-service a volume's first access mode alone.
+Source: csi-lib-utils' `ToCSIAccessMode`, by which external-attacher and external-provisioner ask. kubelet tells the
+node service a volume's first access mode alone.
 """
 
 from __future__ import annotations

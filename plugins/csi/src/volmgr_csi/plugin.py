@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from volmgr.plugin import Drivers, Host, Service, VolumePlugin, hookimpl
+from volmgr.plugin import Drivers, Host, Provisioner, Service, VolumePlugin, hookimpl
+from volmgr_csi.provisioner import CsiProvisioner
 from volmgr_csi.registrar import Registrar
 from volmgr_csi.settings import CsiSettings
 from volmgr_csi.volume import Csi
@@ -21,3 +22,9 @@ def volmgr_volume_plugins() -> Iterable[type[VolumePlugin[Any]]]:
 def volmgr_driver_watchers(drivers: Drivers, host: Host) -> Iterable[Service]:
     """Register drivers, by their registrars or by the configuration."""
     return (Registrar(drivers, host, host.settings_of(CsiSettings)),)
+
+
+@hookimpl
+def volmgr_provisioners(host: Host) -> Iterable[Provisioner]:
+    """Make volumes for classes whose provisioner is the name of a driver with a controller service here."""
+    return (CsiProvisioner(host),)

@@ -35,5 +35,7 @@ class CsiSettings:
     """How often volumes are published again whose CSIDriver says requiresRepublish; about kubelet's sync of a Pod."""
     watch_retry: float = _seconds("watch_retry", 60.0)
     """How long to wait before the directory of registration sockets is watched again where inotify is not to be had."""
+    extra_create_metadata: bool = field(default=False, metadata={"name": "extra_create_metadata"})
+    """Whether drivers are told the names of a claim and its volume when they make it; external-provisioner's option."""
     paths: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     """For drivers that see the node's directories elsewhere, by name: directories here, and what each is there."""
