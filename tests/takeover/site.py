@@ -51,6 +51,8 @@ class Site:
         configuration.write_text(json.dumps({"plugins": {"kubernetes.io/git-repo": git_repo}}))
         self.volmgr = Outside(top, "--node-name", objects.NODE, "--config", str(configuration))
         self.root = top / "root"
+        self.driver_socket: Path | None = None
+        """Where kubelet finds its CSI driver; it has none otherwise."""
         self.host_path = top / "host"
         self.directory = top / "directory"
         self.directory.mkdir()
@@ -135,7 +137,8 @@ class Site:
 
     def _kubelet(self, command: str, *options: str) -> list[str]:
         log = str(self.top / "kubelet.log")
-        return [str(self.program), command, "-root", str(self.root), "-log", log, "-v", "4", *options]
+        driver = ("-csi", str(self.driver_socket)) if self.driver_socket else ()
+        return [str(self.program), command, "-root", str(self.root), "-log", log, "-v", "4", *driver, *options]
 
     def kubelet_log(self) -> str:
         """Give what kubelet has logged since its last start."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.csi.fault_driver.volumes import MIB, RefusalError, Volume, Volumes, i
 from volmgr_csi.v1 import csi_pb2 as csi
 
 EPHEMERAL = "csi.storage.k8s.io/ephemeral"
+INLINE_ID = re.compile("csi-[0-9a-f]{64}")
 EXCLUSIVE = csi.VolumeCapability.AccessMode.SINGLE_NODE_SINGLE_WRITER
 
 
@@ -69,7 +71,7 @@ class Node:
         if not request.volume_id or not request.target_path:
             raise invalid("the volume id or the target path is missing")
         checked(request.volume_capability)
-        if request.volume_context.get(EPHEMERAL) == "true":
+        if _is_inline(request):
             self._publish_inline(request)
             return csi.NodePublishVolumeResponse()
         volume = self._attached(request.volume_id)
@@ -180,6 +182,12 @@ class Node:
         if not os.path.lexists(target):
             make(Path(target))
         mount()
+
+
+def _is_inline(request: csi.NodePublishVolumeRequest) -> bool:
+    """Tell whether a volume is a Pod's own; to a driver whose CSIDriver has no podInfoOnMount only its id says so."""
+    told = request.volume_context.get(EPHEMERAL)
+    return told == "true" or (told is None and INLINE_ID.fullmatch(request.volume_id) is not None)
 
 
 def _size_on_node(volume: Volume) -> int:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.csi.fault_driver import control
+from tests.csi.fault_driver import control, kernel
 from tests.csi.fault_driver.calls import Call, read_calls
 from tests.csi.fault_driver.driver import Driver
 from tests.csi.fault_driver.profile import Profile
@@ -54,6 +54,14 @@ class Records:
 
         eventually(lambda: len(so_far()) >= times, lambda: f"{times} {method} {code}: {self.calls()}")
         return so_far()
+
+    def clean(self) -> None:
+        """Take away what a test that failed left mounted."""
+        for volume in self.volumes.all():
+            for target in (*volume.published, *volume.staged):
+                while kernel.is_mounted(target):
+                    kernel.unmount(target)
+            kernel.detach_loop(self.volumes.image(volume))
 
     def add_volume(self, handle: str, **said: Any) -> Volume:  # noqa: ANN401 - the fields of Volume
         """Let there be a volume, as an administrator makes one."""
@@ -156,6 +164,7 @@ def running_fault_driver(
         yield driver
     finally:
         driver.stop()
+        driver.clean()
 
 
 @contextmanager
@@ -173,3 +182,4 @@ def running_fault_process(
         yield driver
     finally:
         driver.stop()
+        driver.clean()

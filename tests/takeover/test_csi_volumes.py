@@ -1,0 +1,205 @@
+"""Volumes of a CSI driver, Block ones included, are laid out alike, and taken over both ways; the driver lives on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.csi import objects as csi
+from tests.csi.fault_driver.running import ProcessDriver, running_fault_process
+from tests.csi.node import CSI, loops_below
+from tests.eventually import eventually
+from tests.takeover import objects
+from tests.takeover.site import MountTable, Site
+from tests.takeover.test_same_layout import differences, layout, table
+from volmgr_csi.settings import NAME
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
+
+DRIVER = "bench.csi.local"
+"""The driver's name in `tests/bench/kubelet/csidrv.go`."""
+SCAFFOLD = {f"plugins/{NAME}/{name}" for name in (DRIVER, "volumeDevices/staging", "volumeDevices/publish")}
+"""Directories that kubelet leaves, empty, when no volume is left."""
+
+KNOWN = {f"pods/{uid}/plugins": ("", "drwxr-x--- 0:0 ") for uid in (objects.SHOP, objects.GUEST)}
+"""A directory that kubelet makes for every Pod."""
+
+
+class CsiSite(Site):
+    """A site whose two Pods have a disk and a device of a driver in common, and an inline volume each."""
+
+    def __init__(self, top: Path, program: Path, driver: ProcessDriver) -> None:
+        """Make volumes and manifests; only the driver runs."""
+        super().__init__(top, program)
+        self.driver = driver
+        self.driver_socket = driver.socket
+        (top / "volmgr.yaml").write_text(json.dumps({"plugins": {NAME: {"drivers": {DRIVER: str(driver.socket)}}}}))
+        driver.add_volume("csi-disk")
+        driver.add_volume("csi-raw", block=True)
+        self.volmgr.put("driver.json", csi.driver_object(DRIVER, podInfoOnMount=False))
+        self.volmgr.put("csi.json", *_bound("csi-disk", csi={"fsType": "ext4"}), *_bound("csi-raw", volumeMode="Block"))
+
+    def put_pods(self, **_said: object) -> None:
+        """Let both Pods be wanted."""
+        scratch = {"csi": {"driver": DRIVER, "volumeAttributes": {"size": "1048576"}}}
+        for name, uid in (("shop", objects.SHOP), ("guest", objects.GUEST)):
+            claims = {each: {"persistentVolumeClaim": {"claimName": each}} for each in ("csi-disk", "csi-raw")}
+            self.volmgr.put(
+                f"{name}.json", objects.pod(name, uid, {**claims, "scratch": scratch}, devices=("csi-raw",))
+            )
+
+    def published(self, name: str, uid: str = objects.SHOP) -> Path:
+        """Give where a volume is published for a Pod."""
+        return self.path("csi", name, uid) / "mount"
+
+    def raw(self, uid: str = objects.SHOP) -> Path:
+        """Give the link to the device of a Pod."""
+        return self.root / "pods" / uid / "volumeDevices" / CSI / "pv-csi-raw"
+
+    def mark_csi(self) -> None:
+        """Write into every volume, as the Pod `shop` would."""
+        (self.published("pv-csi-disk") / "marker").write_text("disk")
+        (self.published("scratch") / "marker").write_text("scratch")
+        self.raw().write_bytes(b"marked")
+
+    def check_csi(self, uid: str = objects.SHOP) -> None:
+        """Find what mark_csi() has written, as a Pod would."""
+        assert (self.published("pv-csi-disk", uid) / "marker").read_text() == "disk"
+        with self.raw(uid).open("rb") as device:
+            assert device.read(6) == b"marked"
+
+    def records(self) -> Mapping[str, str]:
+        """Give the text of each file that is neither in a volume nor a device, by its path in the root directory."""
+        found: dict[str, str] = {}
+        for top in ("pods", "plugins"):
+            for place, _, names in os.walk(self.root / top):
+                texts = {f"{place}/{name}": Path(place, name) for name in names if name == "vol_data.json"}
+                found |= {path.removeprefix(f"{self.root}/"): file.read_text() for path, file in texts.items()}
+        return found
+
+    def left(self) -> list[str]:
+        """Name all that is left, without what kubelet leaves."""
+        return [path for path in super().left() if path.removeprefix(f"{self.root}/") not in SCAFFOLD]
+
+    def remains(self) -> Mapping[str, object]:
+        """Give what is left of any volume, with the driver, too."""
+        kept = [volume.id for volume in self.driver.volumes.all() if volume.staged or volume.published]
+        found = {
+            "mounts": sorted(self.mounts()),
+            "files": self.left(),
+            "driver": kept,
+            "loops": loops_below(self.driver.top),
+            "locks": self.locks(),
+        }
+        return {name: value for name, value in found.items() if value}
+
+    def until_gone(self) -> None:
+        """Return when nothing is left."""
+        eventually(lambda: not self.remains(), lambda: f"the end of {self.remains()}: {self.volmgr.log_text()}")
+
+
+def _bound(name: str, **more: Any) -> tuple[csi.Document, csi.Document]:  # noqa: ANN401 - YAML
+    """Give a PersistentVolume of the driver and its claim, bound as controllers leave them."""
+    volume, claim = csi.bound(DRIVER, name, **more)
+    volume["metadata"]["uid"], claim["metadata"] = f"pv-{name}", {**claim["metadata"], "uid": f"claim-{name}"}
+    whose = {"namespace": "default", "name": name, "uid": f"claim-{name}"}
+    volume["spec"]["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **whose}
+    volume["status"] = {"phase": "Bound"}
+    claim["metadata"]["namespace"] = "default"
+    claim["status"] = {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "16Mi"}}
+    return volume, claim
+
+
+@pytest.fixture
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessDriver]:
+    with running_fault_process(tmp_path_factory.mktemp("d"), name=DRIVER, node_id=objects.NODE) as driver:
+        yield driver
+
+
+@pytest.fixture
+def csi_site(tmp_path: Path, program: Path, driver: ProcessDriver) -> Iterator[CsiSite]:
+    site = CsiSite(tmp_path, program, driver)
+    try:
+        yield site
+    finally:
+        site.close()
+
+
+def leave(site: CsiSite) -> None:
+    """Let volmgrd mount everything, and end."""
+    site.volmgr.start()
+    for name in site.pods:
+        site.volmgr.wait(name)
+    assert site.volmgr.stop() == 0
+
+
+def test_both_lay_out_a_driver_s_volumes_the_same(csi_site: CsiSite) -> None:
+    site = csi_site
+    site.put_pods()
+    site.kubelet_mounts()
+    site.kill_kubelet()
+    kubelets = layout(site.root), table(site.root), site.records()
+    asked = [(call.method, call.request) for call in site.driver.calls("NodeStageVolume", "NodePublishVolume")]
+    site.kubelet_clears()
+    assert site.remains() == {}
+    site.remove_root()
+    before = len(site.driver.calls())
+    leave(site)
+    ours = layout(site.root), table(site.root), site.records()
+    assert len(ours[2]) == 6  # two Pods' disks and inline volumes, the disk's and the device's own
+    assert differences(ours[2], kubelets[2]) == {}
+    assert differences(ours[0], kubelets[0]) == KNOWN
+    assert differences(ours[1], kubelets[1]) == {}
+    later = site.driver.calls()[before:]
+    again = [(call.method, call.request) for call in later if call.method in ("NodeStageVolume", "NodePublishVolume")]
+    assert sorted(asked, key=str) == sorted(again, key=str)
+
+
+def test_what_kubelet_has_mounted_of_a_driver_stays_and_goes_with_its_pods(
+    csi_site: CsiSite, table: MountTable
+) -> None:
+    site = csi_site
+    site.put_pods()
+    site.kubelet_mounts()
+    site.mark_csi()
+    site.kill_kubelet()
+    mounts, calls = site.mounts(), len(site.driver.calls())
+    table.changed()
+    node = site.volmgr
+    node.start(ready=False)
+    eventually(lambda: set(node.uids()) == {objects.SHOP, objects.GUEST})
+    node.volmgr("adopt")
+    for name in site.pods:
+        node.wait(name)
+    assert not table.changed(), node.log_text()
+    assert site.mounts() == mounts
+    site.check_csi()
+    site.check_csi(objects.GUEST)
+    undone = {"NodeUnpublishVolume", "NodeUnstageVolume"}
+    assert not undone & {call.method for call in site.driver.calls()[calls:]}
+    site.remove_pods()
+    for name in site.pods:
+        node.volmgr("wait", name, "--for", "unmounted")
+    site.until_gone()
+    node.stop()
+
+
+def test_kubelet_goes_on_with_a_driver_s_volumes_and_takes_them_down(csi_site: CsiSite, table: MountTable) -> None:
+    site = csi_site
+    site.put_pods()
+    leave(site)
+    site.mark_csi()
+    mounts = site.mounts()
+    table.changed()
+    site.kubelet_mounts()
+    assert not table.changed()
+    assert site.mounts() == mounts
+    site.check_csi()
+    site.kill_kubelet()
+    assert site.kubelet_clears() == []
+    assert site.remains() == {}
