@@ -19,8 +19,6 @@ from volmgr.testing import Sample
 from volmgr_csi import methods
 from volmgr_csi.connection import Connection
 from volmgr_csi.drivers import Abilities, Driver, KnownDrivers, drivers_of
-from volmgr_csi.layout import DIRECTORY_MODE
-from volmgr_csi.settings import NAME
 from volmgr_csi.v1 import csi_pb2 as csi
 
 STAGING, DIRECT = "staging.example.com", "direct.example.com"
@@ -74,8 +72,6 @@ def _arrange(host: Host, made_of: Mapping[str, str] = MappingProxyType({})) -> N
         host.files.ensure_directory(Path(made_of[DIRECTORY]), 0o755)
     if IMAGE in made_of:
         host.files.write(Path(made_of[IMAGE]), bytes(_SIZE))
-        for shared in ("staging", "publish"):  # of all block volumes: nobody removes them, nor does kubelet
-            host.files.ensure_directory(host.paths.block_maps(NAME) / shared, DIRECTORY_MODE)
     root = host.paths.root
     _hosts[root] = host
     known = _drivers[root] = drivers_of(host)

@@ -23,7 +23,7 @@ from volmgr_csi.attributes import Told, driver_object
 from volmgr_csi.calling import seconds, texts_of
 from volmgr_csi.connection import CallError
 from volmgr_csi.drivers import drivers_of
-from volmgr_csi.layout import DIRECTORY_MODE, Place
+from volmgr_csi.layout import Place
 from volmgr_csi.needs import check_lifecycle, gives_to_group, is_inline, publish_secret
 from volmgr_csi.origin import origin
 from volmgr_csi.settings import CsiSettings
@@ -126,10 +126,10 @@ def _staged_path(request: Mount[CsiSource], driver: Driver, host: Host) -> str:
 
 def _prepare(request: Mount[CsiSource], place: Place, data: VolData, host: Host) -> None:
     """Make the directory in which the driver makes the target, and kubelet's file before the call."""
-    host.files.ensure_directory(place.path.parent, DIRECTORY_MODE)
+    undoing.make_directory(place.path.parent, host)
     name, node = request.spec.name, request.node_name
     if request.mode is VolumeMode.BLOCK:
-        host.files.ensure_directory(place.data, DIRECTORY_MODE)
+        undoing.make_directory(place.data, host)
         vol_data.write(host, place.data, vol_data.block_texts(data.driver, data.handle, name, node))
     else:
         vol_data.write(host, place.data, vol_data.pod_texts(data, name, node))
@@ -203,6 +203,7 @@ def _clear(mode: VolumeMode, place: Place, trace: Trace, host: Host) -> None:
     undoing.remove_left(place.path, host)
     if mode is VolumeMode.BLOCK:
         host.files.remove_directory(place.path.parent)
+        undoing.remove_shared(place.path.parent.parent, host)
     else:
         undoing.remove_data(place.data, host)
     trace.remove()

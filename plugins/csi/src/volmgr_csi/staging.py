@@ -22,7 +22,7 @@ from volmgr_csi.attributes import driver_object
 from volmgr_csi.calling import seconds, secrets
 from volmgr_csi.connection import CallError
 from volmgr_csi.drivers import drivers_of
-from volmgr_csi.layout import DIRECTORY_MODE, Place
+from volmgr_csi.layout import Place
 from volmgr_csi.needs import check_lifecycle
 from volmgr_csi.origin import origin
 from volmgr_csi.sight import is_dead, is_there, seen_by
@@ -75,11 +75,11 @@ def _prepare(request: MountDevice[CsiSource], place: Place, host: Host, *, stagi
     """Make the directories, and kubelet's file before the call."""
     source, spec = request.spec.source, request.spec
     if request.mode is VolumeMode.BLOCK:
-        host.files.ensure_directory(place.data, DIRECTORY_MODE)
+        undoing.make_directory(place.data, host)
         texts = vol_data.block_texts(source.driver, source.volume_handle, spec.name, request.node_name)
         vol_data.write(host, place.data, texts)
     if staging or request.mode is VolumeMode.FILESYSTEM:
-        host.files.ensure_directory(place.path, DIRECTORY_MODE)
+        undoing.make_directory(place.path, host)
     if staging and request.mode is VolumeMode.FILESYSTEM:
         label = request.selinux_label
         vol_data.write(host, place.data, vol_data.device_texts(source.driver, source.volume_handle, label))
@@ -176,4 +176,7 @@ def _clear(
     if mode is VolumeMode.BLOCK:
         for directory in (request.target, request.target.parent):
             host.files.remove_directory(directory)
+        undoing.remove_shared(place.path.parent, host)
+    else:
+        undoing.remove_shared(place.data.parent, host)
     trace.remove()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,15 @@ from volmgr.plugin import OperationError
 from volmgr_csi import vol_data
 from volmgr_csi.calling import seconds
 from volmgr_csi.connection import CallError
+from volmgr_csi.layout import DIRECTORY_MODE
 
 if TYPE_CHECKING:
     from volmgr.plugin import Host
     from volmgr_csi.drivers import Driver
     from volmgr_csi.methods import A, Method, Q
 
-log = logging.getLogger("volmgr.csi")
+_shared = threading.Lock()
+"""Held while directories of several volumes are made or removed."""
 
 
 def undo(driver: Driver, method: Method[Q, A], question: Q, path: Path, deadline: float, host: Host) -> None:
@@ -60,3 +62,15 @@ def remove_data(directory: Path, host: Host) -> None:
     """Remove kubelet's file, and its directory if nothing else is in it."""
     host.files.remove_file(directory / vol_data.FILE)
     host.files.remove_directory(directory)
+
+
+def make_directory(path: Path, host: Host) -> None:
+    """Make a directory, and above it what volumes share, which might be removed just then."""
+    with _shared:
+        host.files.ensure_directory(path, DIRECTORY_MODE)
+
+
+def remove_shared(path: Path, host: Host) -> None:
+    """Remove a directory that volumes share, if nothing is in it."""
+    with _shared:
+        host.files.remove_directory(path)
