@@ -237,7 +237,7 @@ def test_a_disk_may_be_a_device(disks: Disks, namespace: str) -> None:
     container["volumeDevices"] = [{"name": "v", "devicePath": "/dev/disk"}]
     made = disks.run(disk, containers=[container])
     disks.node.wait(f"{namespace}/web")
-    link = disks.node.root / "pods" / made["metadata"]["uid"] / "volumeDevices/volmgr.test~loop" / disk.handle
+    link = disks.node.root / "pods" / made["metadata"]["uid"] / "volumeDevices/kubernetes.io~csi" / disk.handle
     assert str(link.readlink()) in disks.loops(disk)
     link.write_bytes(b"raw")
     disks.delete(disk)

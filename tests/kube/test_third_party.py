@@ -16,7 +16,7 @@ from tests.root.third_party.author import Author
 from tests.side_venv import SideVenv
 from volmgr.kube.resources import CLAIMS, CSI_DRIVERS, NODES, PODS, VOLUMES
 
-NODE, TYPE, FLEX, CSI = "node-of-others", "example.com/overlay", "example.com/overlay", "overlay.example.com"
+NODE, FLEX, CSI = "node-of-others", "example.com/overlay", "overlay.example.com"
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,8 @@ def test_a_pod_has_it_and_its_own_files_until_it_leaves(node: KubeNode, namespac
     volume, key = volumes[form](), f"{namespace}/web"
     made = node.identity.run_pod(namespace, "web", volume, **NO_TOKEN)
     node.wait(key)
-    place = node.volume_of(made, TYPE, f"{namespace}-layers" if "claim" in form else "v")
+    directory = "kubernetes.io/csi" if form.startswith("csi") else FLEX
+    place = node.volume_of(made, directory, f"{namespace}-layers" if "claim" in form else "v")
     assert {path.name for path in place.iterdir()} == {"both", "only-base", "only-over"}
     assert (place / "both").read_text() == "over"
     (place / "both").write_text("of the Pod")

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from volmgr.model.names import kubelet_plugin
 from volmgr.model.volume import RWOP, Attachable, Facets, Presence, VolumeMode, VolumeSpec
 from volmgr.operations import Ending, Operation, Verb
 from volmgr.requests import Notice
@@ -85,6 +86,15 @@ class ActualVolume:
     mounts: Mapping[str, PodMount] = field(default_factory=lambda: _NO_MOUNTS)
     reconstructed: bool = False
     """Rebuilt from disk and not confirmed since."""
+    found_in: str = ""
+    """kubelet's name for its plugin, by the directory or record that it was found by."""
+
+    @property
+    def kubelet_plugin(self) -> str:
+        """The name that kubelet has for its plugin: that of its directories."""
+        if self.found_in or self.spec is None:
+            return self.found_in or self.plugin
+        return kubelet_plugin(self.plugin, self.spec.type, self.spec.driver)
 
     @property
     def is_gone(self) -> bool:

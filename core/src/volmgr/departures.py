@@ -76,7 +76,7 @@ class Departures:
 
     def _explained(self, orphan: Orphan) -> Orphan:
         """Name the type of what was kept, too, if it is one that is not installed."""
-        if not orphan.plugin or orphan.plugin in self._world.plugins.types:
+        if not orphan.plugin or self._world.plugins.of_directory(orphan.plugin) is not None:
             return orphan
         return replace(orphan, reason=f"{orphan.reason}; it waits for {missing_type(orphan.plugin)}")
 

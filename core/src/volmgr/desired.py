@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from volmgr.errors import TransientError
 from volmgr.model.meta import ObjectRef
+from volmgr.model.names import kubelet_plugin
 from volmgr.model.pod import Pod, PodStatus
 from volmgr.model.selinux import NO_WISH, LabelWish
 from volmgr.model.volume import RWOP, Facets, Reference, VolumeSpec
@@ -89,6 +90,11 @@ class DesiredVolume:
     """What it is mounted with; the same for all of its Pods."""
     endpoint: str = ""
     exclusive: tuple[str, ...] = ()
+
+    @property
+    def kubelet_plugin(self) -> str:
+        """The name that kubelet has for its plugin: that of its directories."""
+        return kubelet_plugin(self.plugin, self.spec.type, self.spec.driver)
 
 
 def _is_same(before: DesiredMount, now: DesiredMount) -> bool:

@@ -44,7 +44,7 @@ from volmgr.host.interface import (
 from volmgr.host.mount_points import device_behind, remove_mount_point, unmounted_if_it_fails
 from volmgr.model.downward import DownwardFile, allocatable, check_downward, downward_files
 from volmgr.model.driver_info import DriverInfo, driver_awaited
-from volmgr.model.driver_sources import CSI_FIELD, CsiSource, SecretReference
+from volmgr.model.driver_sources import CSI_FIELD, FLEX_FIELD, CsiSource, FlexVolumeSource, SecretReference
 from volmgr.model.file_paths import clean_path, clean_paths
 from volmgr.model.meta import ObjectMeta, ObjectRef
 from volmgr.model.names import attachment_name, csi_volume_name, is_label, is_qualified, is_subdomain, path_problem
@@ -129,6 +129,7 @@ __all__ = [
     "API_VERSION",
     "CSI_FIELD",
     "DEFAULT_TYPE",
+    "FLEX_FIELD",
     "Applies",
     "Attach",
     "Attachable",
@@ -144,8 +145,8 @@ __all__ = [
     "ConfigMap",
     "Container",
     "CsiSource",
-    "Detach",
     "DeleteVolume",
+    "Detach",
     "Detached",
     "DeviceMount",
     "DeviceMountable",
@@ -161,11 +162,12 @@ __all__ = [
     "FieldRef",
     "FileInfo",
     "FileSystem",
+    "FlexVolumeSource",
     "Found",
-    "Handles",
-    "Host",
     "GrowVolume",
     "Grown",
+    "Handles",
+    "Host",
     "Identity",
     "KeyToPath",
     "Measurable",
@@ -194,12 +196,12 @@ __all__ = [
     "Pod",
     "PodDirectory",
     "PodSpec",
-    "Quantity",
-    "Reconstructed",
     "Provision",
     "Provisioned",
     "Provisioner",
     "ProvisionerRequest",
+    "Quantity",
+    "Reconstructed",
     "Reference",
     "ResourceFieldRef",
     "ResourceRequirements",
@@ -240,11 +242,11 @@ __all__ = [
     "driver_awaited",
     "files_of",
     "hookimpl",
-    "is_qualified",
-    "matches_labels",
     "is_label",
-    "mode_of",
+    "is_qualified",
     "is_subdomain",
+    "matches_labels",
+    "mode_of",
     "needed_object",
     "object_files",
     "path_problem",

@@ -25,8 +25,8 @@ from stevedore.extension import Extension, ExtensionManager
 from volmgr import hookspecs
 from volmgr.errors import PluginError, UnservedError
 from volmgr.in_tree import DRIVERS, MIGRATED, instead
-from volmgr.model.driver_sources import CSI_FIELD
-from volmgr.model.names import is_qualified
+from volmgr.model.driver_sources import CSI_FIELD, FLEX_FIELD
+from volmgr.model.names import CSI, is_qualified
 from volmgr.model.schema import Problem, SchemaError
 from volmgr.model.schema import load as load_schema
 from volmgr.plugin import API_VERSION, VolumePlugin, Where
@@ -313,6 +313,19 @@ class Plugins:
     def edition(self) -> str:
         """Say what is installed, with versions: another edition may read a manifest otherwise."""
         return ", ".join(sorted({str(volume_type.origin) for volume_type in self.types.values()}))
+
+    def owner_of(self, field: str, driver: str | None) -> VolumeType | None:
+        """Give the one type that serves a field and driver, wherever it may stand, if there is one."""
+        for where in (Where.POD, Where.PV):
+            with suppress(PluginError):
+                return self.find(field, driver, where)
+        return None
+
+    def of_directory(self, name: str, driver: str = "") -> VolumeType | None:
+        """Give the type whose volumes lie in directories of this name (kubelet's, not escaped); `driver` is of csi."""
+        if name == CSI:
+            return self.owner_of(CSI_FIELD, driver or None)
+        return self.types.get(name) or self.drivers_of(FLEX_FIELD).get(name)
 
     def drivers_of(self, field: str) -> Mapping[str, VolumeType]:
         """Give the drivers of a field that installed classes are, and the type of each."""

@@ -13,7 +13,8 @@ from volmgr.desired import DesiredMount
 from volmgr.errors import uncertain_if_it_fails
 from volmgr.jobs import Job, device_target, make_writable, mount_options, terms
 from volmgr.journal import Journal, MountRecord, SpecRecord
-from volmgr.model.volume import Applies, Presence, VolumeMode
+from volmgr.model.names import kubelet_plugin
+from volmgr.model.volume import Applies, Presence, VolumeMode, VolumeSpec
 from volmgr.plugin import Mount, Mounted, Unmount
 from volmgr.tidy import clear_binds
 
@@ -121,7 +122,7 @@ class PodSteps:
             spec=spec,
             volume=job.operation.volume,
             pod=pod,
-            target=(paths.block_volume if block else paths.volume)(pod.uid, job.type.name, spec.name),
+            target=(paths.block_volume if block else paths.volume)(pod.uid, _directory(job, spec), spec.name),
             mode=spec.mode,
             device_path=job.actual.device_path if job.actual else "",
             device_target=job.actual.device_target if job.actual else None,
@@ -160,7 +161,7 @@ class PodSteps:
             return facts
         paths = self._host.paths
         block = actual.mode is VolumeMode.BLOCK
-        target = (paths.block_volume if block else paths.volume)(uid, job.type.name, mount.spec_name)
+        target = (paths.block_volume if block else paths.volume)(uid, actual.kubelet_plugin, mount.spec_name)
         record = self._journal.read_mount(uid, mount.spec_name)
         if record is not None and record.step != "unmounting":
             self._journal.write_mount(replace(record, step="unmounting"), again=True)
@@ -186,6 +187,10 @@ class PodSteps:
         top = self._host.paths.subpaths(uid) / spec_name
         if self._host.files.names(top):
             clear_binds(self._host, top)
+
+
+def _directory(job: Job, spec: VolumeSpec[Any]) -> str:
+    return kubelet_plugin(job.type.name, spec.type, spec.driver)
 
 
 def _place(request: Mount[Any], path: Path) -> Path:

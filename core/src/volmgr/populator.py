@@ -16,7 +16,7 @@ from volmgr.errors import PluginError, SpecError, VolmgrError
 from volmgr.manifest.volumes import DRIVER_FIELDS
 from volmgr.model import expansion
 from volmgr.model.meta import ObjectRef
-from volmgr.model.names import csi_volume_name, escape, shared_volume_name, source_key, source_revision
+from volmgr.model.names import csi_volume_name, escape, kubelet_plugin, shared_volume_name, source_key, source_revision
 from volmgr.model.objects import Node, Object, PersistentVolumeClaim, VolumeAttachment, ref_of
 from volmgr.model.schema import Unknown, typed_source
 from volmgr.model.selinux import Labelling, LabelTrouble, LabelWish, Trouble, access_mode
@@ -205,7 +205,8 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
 def _desired_volume(typed: TypedVolume, facets: Facets, mount: DesiredMount) -> DesiredVolume:
     plugin, spec = typed.type, typed.spec
     if facets.attach or facets.device:
-        name = shared_volume_name(plugin.name, spec.type, _storage_of(typed, facets))
+        known = kubelet_plugin(plugin.name, spec.type, spec.driver)
+        name = shared_volume_name(known, _storage_of(typed, facets))
     else:
         name = plugin.ask("unique_name", spec, mount.pod.uid)
     return DesiredVolume(

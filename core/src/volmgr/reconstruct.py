@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from volmgr.actual import ActualVolume, Cause, PodMount
 from volmgr.errors import NotOurs, OperationError, PluginError, VolmgrError
+from volmgr.found_driver import found_driver
 from volmgr.journal import Journal, MountRecord, SpecRecord, VolumeRecord
-from volmgr.model.names import pod_volume_name, shared_volume_name, unescape
+from volmgr.model.names import kubelet_plugin, pod_volume_name, shared_volume_name, unescape
 from volmgr.model.volume import Attachable, Facets, Presence, VolumeMode, VolumeSpec
 from volmgr.plugin import Found
 from volmgr.populator import typed_spec
@@ -52,7 +53,7 @@ class _Reconstruction:
         recorded = {(record.pod_uid, record.spec.name): record for record in self.journal.mounts()}
         for found in self._directories():
             record = recorded.get((found.pod_uid, found.spec_name))
-            if record is not None and record.plugin == found.plugin:
+            if record is not None and _kubelet_plugin(record.plugin, record.spec) == found.plugin:
                 del recorded[(found.pod_uid, found.spec_name)]
                 self._add_recorded(record, found.path)
             else:  # kubelet's own, or its record was lost: the directory wins
@@ -137,10 +138,17 @@ class _Reconstruction:
             return known
         volume_type = self.plugins.types.get(plugin)
         typed = _spec_of(volume_type, spec) if volume_type else None
-        return self._add(name, plugin, typed, spec.mode)
+        return self._add(name, plugin, typed, spec.mode, found_in=_kubelet_plugin(plugin, spec))
 
     def _add(
-        self, name: str, plugin: str, spec: VolumeSpec[Any] | None, mode: VolumeMode, device_path: str = ""
+        self,
+        name: str,
+        plugin: str,
+        spec: VolumeSpec[Any] | None,
+        mode: VolumeMode,
+        device_path: str = "",
+        *,
+        found_in: str,
     ) -> ActualVolume:
         """Take a volume for there, with what its own record, or else its type, says of attachment and device."""
         volume_type = self.plugins.types.get(plugin)
@@ -154,6 +162,7 @@ class _Reconstruction:
             mode=mode,
             device_path=device_path,
             reconstructed=True,
+            found_in=found_in,
         )
         shared = self.shared.get(name)
         if shared is not None:
@@ -200,7 +209,8 @@ class _Reconstruction:
         return volume
 
     def _add_found(self, found: Found) -> None:
-        volume_type = self.plugins.types.get(found.plugin)
+        volume_type = self.plugins.of_directory(found.plugin, found_driver(found, self.host))
+        plugin = volume_type.name if volume_type else found.plugin
         name = pod_volume_name(found.plugin, found.pod_uid, found.spec_name)
         spec: VolumeSpec[Any] | None = None
         device_path = label = ""
@@ -220,10 +230,10 @@ class _Reconstruction:
         facets = _facets(volume_type, spec)
         if volume_type and spec and facets and (facets.attach or facets.device):
             try:
-                name = shared_volume_name(found.plugin, spec.type, volume_type.ask("volume_name", spec))
+                name = shared_volume_name(found.plugin, volume_type.ask("volume_name", spec))
             except PluginError:  # ask() has logged it
                 return
-        known = self.volumes.get(name) or self._add(name, found.plugin, spec, found.mode, device_path)
+        known = self.volumes.get(name) or self._add(name, plugin, spec, found.mode, device_path, found_in=found.plugin)
         mount = PodMount(
             pod_uid=found.pod_uid,
             spec_name=found.spec_name,
@@ -232,6 +242,10 @@ class _Reconstruction:
             path=found.path,
         )
         self.volumes[name] = replace(known, device_label=known.device_label or label).with_mount(mount)
+
+
+def _kubelet_plugin(plugin: str, spec: SpecRecord) -> str:
+    return kubelet_plugin(plugin, spec.type, spec.driver)
 
 
 def _proof(record: MountRecord, path: Path | None) -> Path | None:

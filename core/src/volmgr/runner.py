@@ -125,7 +125,7 @@ class Runner:
         for older in self._world.actual.of_pod(uid):
             if older.name == desired.name or older.mounts[uid].spec_name != desired.mounts[uid].spec.name:
                 continue
-            if older.mounts[uid].source_key or older.plugin != desired.plugin:
+            if older.mounts[uid].source_key or older.kubelet_plugin != desired.kubelet_plugin:
                 return True
             # Found without a record, and its type could not say its name: it is the very directory of this one.
             self._desk.drop_mount(older, uid)

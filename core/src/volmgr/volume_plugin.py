@@ -14,7 +14,7 @@ import pluggy
 
 from volmgr.errors import NotReconstructible, PluginError
 from volmgr.host.interface import Host
-from volmgr.model.names import is_qualified, pod_volume_name
+from volmgr.model.names import is_qualified, kubelet_plugin, pod_volume_name
 from volmgr.model.pod import Pod
 from volmgr.model.volume import Facets, Reference, VolumeSpec
 from volmgr.requests import (
@@ -63,8 +63,9 @@ class Where(StrEnum):
 class Handles:
     """One field of a Pod volume or PersistentVolume that a class serves.
 
-    With `driver`, only volumes whose `driver` has that value (fields `csi` and `flexVolume`). `source` is the
-    frozen dataclass that the field's value is read into.
+    With `driver`, only volumes whose `driver` has that value (fields `csi` and `flexVolume`): the class is that driver,
+    and its volumes have the directories and names that kubelet gives to volumes of this field. `source` is the frozen
+    dataclass that the field's value is read into; without one, of these two fields: `CsiSource` and `FlexVolumeSource`.
     """
 
     field: str
@@ -102,7 +103,7 @@ class VolumePlugin(Generic[S]):
 
     def unique_name(self, spec: VolumeSpec[S], pod_uid: str) -> str:
         """Give the unique name of a volume that is neither attachable nor device-mountable; pure."""
-        return pod_volume_name(self.name, pod_uid, spec.name)
+        return pod_volume_name(kubelet_plugin(self.name, spec.type, spec.driver), pod_uid, spec.name)
 
     def facets(self, spec: VolumeSpec[S], objects: Objects) -> Facets:
         """Say what this one volume needs; pure."""

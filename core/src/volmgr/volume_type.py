@@ -15,6 +15,8 @@ import pluggy
 
 from volmgr import hookspecs
 from volmgr.errors import OperationError, PluginError, SpecError, TransientError, UncertainError, VolmgrError
+from volmgr.model.driver_sources import STANDARD
+from volmgr.model.names import kubelet_plugin
 from volmgr.plugin import (
     Attached,
     Detached,
@@ -28,6 +30,7 @@ from volmgr.plugin import (
     Reference,
     Unmounted,
     VolumePlugin,
+    VolumeSpec,
 )
 from volmgr.volume_plugin import OPERATIONS
 
@@ -180,7 +183,7 @@ class VolumeType:
         for wanted in (driver, None):
             for handle in self.plugin.handles:
                 if (handle.field, handle.driver) == (field, wanted):
-                    return handle.source
+                    return handle.source or STANDARD.get(field)
         return None
 
     def ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401 - by method
@@ -192,20 +195,22 @@ class VolumeType:
         except BaseException as error:  # foreign code, which may raise anything; said with its package
             log.exception("%s: %s() failed", self.origin, method)
             raise PluginError(f"{method}() of {self.origin} failed: {type(error).__name__}: {error}") from error
-        problem = self._problem(method, answer)
+        problem = self._problem(method, answer, arguments)
         if problem:
             raise PluginError(f"{method}() of {self.origin} gave {answer!r} {problem}")
         return answer
 
-    def _problem(self, method: str, answer: Any) -> str:  # noqa: ANN401 - whatever the method gave
+    def _problem(self, method: str, answer: Any, arguments: tuple[Any, ...]) -> str:  # noqa: ANN401 - whatever it gave
         """Say what is wrong with an answer; the main thread relies on it."""
         is_right = isinstance(answer, ANSWERS[method])
         if not is_right:
             return f"instead of {' or '.join(each.__name__ for each in ANSWERS[method])}"
         if method in ITEMS and not all(isinstance(each, ITEMS[method]) for each in answer):
             return f"instead of a tuple of {ITEMS[method].__name__}"
-        if method == "unique_name" and not answer.startswith(f"{self.name}/"):
-            return f"which does not begin with {self.name}/"
+        if method == "unique_name":
+            spec: VolumeSpec[Any] = arguments[0]
+            begin = f"{kubelet_plugin(self.name, spec.type, spec.driver)}/"
+            return "" if answer.startswith(begin) else f"which does not begin with {begin}"
         return ""
 
     def call(self, operation: str, request: object, host: Host) -> Any:  # noqa: ANN401 - by operation, OUTCOMES

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from volmgr.plugin import CommandResult, Handles, Host
+from volmgr.plugin import FLEX_FIELD, CommandResult, FlexVolumeSource, Handles, Host
 from volmgr.testing import FakeHost, Sample
 from volmgr_flexvolume.driver import Driver
 from volmgr_flexvolume.protocol import Capabilities
-from volmgr_flexvolume.source import FIELD, FlexVolumeSource
 from volmgr_flexvolume.volume import AttachableFlexVolume
 
 NAME = "example.com/loopfile"
@@ -36,7 +35,7 @@ class LoopFile(AttachableFlexVolume):
     """A driver with attachments, as its `init` describes it."""
 
     name = NAME
-    handles = (Handles(FIELD, driver=NAME, source=FlexVolumeSource),)
+    handles = (Handles(FLEX_FIELD, driver=NAME, source=FlexVolumeSource),)
 
     def __init__(self) -> None:
         super().__init__(Driver(NAME, installed()), Capabilities())

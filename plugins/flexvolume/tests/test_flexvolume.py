@@ -16,11 +16,13 @@ from volmgr.plugin import (
     CommandResult,
     DeviceMountable,
     Expandable,
+    FlexVolumeSource,
     Measurable,
     ObjectMeta,
     OperationError,
     PluginError,
     Secret,
+    SecretReference,
     TransientError,
     UncertainError,
 )
@@ -29,7 +31,6 @@ from volmgr.testing import FakeHost, Volume
 from volmgr.volume_type import Origin
 from volmgr_flexvolume.driver import MASK, Driver
 from volmgr_flexvolume.protocol import Capabilities
-from volmgr_flexvolume.source import FlexVolumeSource, SecretRef
 from volmgr_flexvolume.volume import FlexVolume, volume_type
 
 NAME = "example.com/disk"
@@ -325,7 +326,7 @@ def test_a_driver_that_does_not_support_init_is_none(host: FakeHost, program: Pr
 
 
 def with_secret(plugin: FlexVolume, secret: Secret) -> Volume:
-    one = volume(plugin, secret_ref=SecretRef(name="login"))
+    one = volume(plugin, secret_ref=SecretReference(name="login"))
     ref = plugin.references(one.spec, one.pod)[0].ref
     return replace(one, objects={ref: secret})
 

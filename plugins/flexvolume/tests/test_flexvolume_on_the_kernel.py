@@ -10,11 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from volmgr.plugin import Host, ObjectMeta, OperationError, Secret, TransientError, UncertainError
+from volmgr.plugin import (
+    FlexVolumeSource,
+    Host,
+    ObjectMeta,
+    OperationError,
+    Secret,
+    SecretReference,
+    TransientError,
+    UncertainError,
+)
 from volmgr.testing import Volume
 from volmgr.testing.real_host import RealHosts
 from volmgr_flexvolume.driver import Driver
-from volmgr_flexvolume.source import FlexVolumeSource, SecretRef
 from volmgr_flexvolume.volume import FlexVolume, volume_type
 
 pytestmark = pytest.mark.root
@@ -74,7 +82,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def test_a_tmpfs_driver_is_told_all_that_the_protocol_says(site: Site) -> None:
-    one = site.volume("tmpfs", options={"size": "256k"}, secret_ref=SecretRef(name="login"))
+    one = site.volume("tmpfs", options={"size": "256k"}, secret_ref=SecretReference(name="login"))
     ref = one.plugin.references(one.spec, one.pod)[0].ref
     secret = Secret(metadata=ObjectMeta(name="login"), type="example.com/tmpfs", data={"password": b"hunter2"})
     one = replace(one, objects={ref: secret})
@@ -149,7 +157,7 @@ def test_a_driver_without_any_command_is_asked_once_for_each(site: Site) -> None
 
 
 def test_a_driver_that_hangs_is_killed_with_its_children_at_the_deadline(site: Site) -> None:
-    one = site.volume("hangs", secret_ref=SecretRef(name="login"))
+    one = site.volume("hangs", secret_ref=SecretReference(name="login"))
     ref = one.plugin.references(one.spec, one.pod)[0].ref
     secret = Secret(metadata=ObjectMeta(name="login"), type="example.com/hangs", data={"password": b"hunter2"})
     one = replace(one, objects={ref: secret})
@@ -214,7 +222,7 @@ def test_a_driver_that_fails_on_standard_error_is_understood(site: Site) -> None
 
 
 def test_a_driver_that_logs_beside_its_answer_and_removes_the_directory_is_understood(site: Site) -> None:
-    one = site.volume("vault", secret_ref=SecretRef(name="login"))
+    one = site.volume("vault", secret_ref=SecretReference(name="login"))
     ref = one.plugin.references(one.spec, one.pod)[0].ref
     secret = Secret(metadata=ObjectMeta(name="login"), type="example.com/vault", data={"password": b"\xffhunter2"})
     one = replace(one, objects={ref: secret})

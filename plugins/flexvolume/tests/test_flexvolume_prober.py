@@ -17,7 +17,7 @@ import pytest
 
 from volmgr.errors import UnservedError
 from volmgr.host.local import local_host
-from volmgr.plugin import Attachable, OperationError, Searched, VolumePlugin, watch_directories
+from volmgr.plugin import Attachable, DriverInfo, OperationError, Searched, VolumePlugin, watch_directories
 from volmgr.plugins import Plugins
 from volmgr_flexvolume.ground import Ground
 from volmgr_flexvolume.prober import Prober
@@ -61,6 +61,12 @@ class Registry:
             del self.there[name]
             self.log.append(f"-{name}")
             self._changed.notify_all()
+
+    def declare(self, info: DriverInfo) -> None:
+        raise AssertionError(f"{info.name}: each driver of flexVolume is a type of its own")
+
+    def withdraw(self, name: str) -> None:
+        raise AssertionError(f"{name}: each driver of flexVolume is a type of its own")
 
     def report(self, searched: Searched) -> None:
         with self._changed:

@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volmgr.plugin import Mount, ObjectMeta, OperationError, PersistentVolume, Secret, VolumeSpec
+from volmgr.plugin import (
+    FlexVolumeSource,
+    Mount,
+    ObjectMeta,
+    OperationError,
+    PersistentVolume,
+    Secret,
+    SecretReference,
+    VolumeSpec,
+)
 from volmgr.testing import FakeHost
 from volmgr.testing.volume import pod
 from volmgr_flexvolume.protocol import Capabilities, encoded, mount_options_of, options_json, read_reply
-from volmgr_flexvolume.source import FlexVolumeSource, SecretRef
 from volmgr_flexvolume.volume import secret_of
 
 NAME = "example.com/disk"
@@ -134,7 +142,7 @@ def test_a_secret_of_another_type_is_refused_naming_both() -> None:
 
 
 def test_a_secret_is_in_the_pods_namespace_unless_a_persistent_volume_names_another() -> None:
-    inline = spec(secret_ref=SecretRef(name="s", namespace="elsewhere"))
+    inline = spec(secret_ref=SecretReference(name="s", namespace="elsewhere"))
     bound = VolumeSpec(
         name="pv", type="flexVolume", source=inline.source, pv=PersistentVolume(metadata=ObjectMeta(name="pv"))
     )

@@ -107,7 +107,7 @@ class Plain(VolumePlugin[ProbeSource]):
     """Neither attachable nor device-mountable; makes a directory. Field `plainProbe`."""
 
     name = "example.com/plain"
-    handles = (Handles("plainProbe", source=ProbeSource),)
+    handles: tuple[Handles, ...] = (Handles("plainProbe", source=ProbeSource),)
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -151,7 +151,7 @@ class Disk(
     """Attachable, device-mountable, block-mappable and expandable, of PersistentVolumes. Field `diskProbe`."""
 
     name = "example.com/disk"
-    handles = (Handles("diskProbe", where=Where.PV, source=ProbeSource),)
+    handles: tuple[Handles, ...] = (Handles("diskProbe", where=Where.PV, source=ProbeSource),)
 
     def __init__(self, script: Script) -> None:
         self._script = script

@@ -120,7 +120,7 @@ class Disks:
 
     def place(self, disk: Disk, pod: Mapping[str, Any]) -> Path:
         """Give where a disk is mounted for a Pod."""
-        return self.node.volume_of(pod, "volmgr.test/loop", disk.handle)
+        return self.node.volume_of(pod, "kubernetes.io/csi", disk.handle)
 
     def in_use(self) -> list[str]:
         """Give what the Node's status says."""

@@ -1,22 +1,36 @@
-"""loop: image files of the machine as disks, a driver of `csi` in the daemon; loopcsi's controller attaches them.
+"""loop: a driver of `csi` that is a Python class. Image files of the node are its disks.
 
-Where a controller attaches, its VolumeAttachment says which file; else `volumeAttributes.image` does.
+The example of a driver without a socket: a Pod names it as any other driver of `csi`, so a real API server accepts it,
+and nothing runs beside volmgrd. Its volumes have the names and directories of `kubernetes.io/csi`, by which the
+attach-detach controller and a kubelet know them, and it has its entry in the node's CSINode.
+
+To publish one of your own:
+
+1. `volmgr plugins new my-driver` begins a package. Its class says `handles = (Handles("csi", driver="NAME"),)`; what it
+   reads of a volume is then a `CsiSource`.
+2. The operations below do the work; leave out what your storage does not need. A driver that only mounts is `mount`
+   and `unmount`; one whose volumes nobody attaches says so in a CSIDriver object (`attachRequired: false`).
+3. The entry point names the class: `[project.entry-points."volmgr.plugins"]`, `my-driver = "my_driver:MyDriver"`.
+4. `python -m pytest --pyargs volmgr.testing.contract --volmgr-plugin my-driver` says whether it keeps what is promised.
+5. Build the wheel and upload it. Who wants the driver runs `pip install my-driver` and `volmgr plugins reload`.
+
+Here a controller attaches: its VolumeAttachment says which file is the disk. Where none does, the attribute `image` of
+the volume says it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from types import MappingProxyType
 
 from volmgr.plugin import (
+    DEFAULT_TYPE,
     Attach,
     Attachable,
     Attached,
     BlockMappable,
     CSIDriver,
+    CsiSource,
     Detach,
     Detached,
     DeviceMount,
@@ -49,41 +63,31 @@ from volmgr.plugin import (
 )
 
 DRIVERS = ("loop.test.volmgr", "unattached.test.volmgr", "slow.test.volmgr")
-_NO_TEXTS: Mapping[str, str] = MappingProxyType({})
+DIRECTORY = "kubernetes.io/csi"
+"""Where kubelet has whatever drivers of `csi` mount once for the node."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopSource:
-    """What the type reads of `csi`."""
-
-    driver: str
-    volume_handle: str
-    fs_type: str = "ext4"
-    volume_attributes: Mapping[str, str] = field(default_factory=lambda: _NO_TEXTS)
-    read_only: bool = False
-
-
-class Loop(VolumePlugin[LoopSource], Attachable[LoopSource], DeviceMountable[LoopSource], BlockMappable):
+class Loop(VolumePlugin[CsiSource], Attachable[CsiSource], DeviceMountable[CsiSource], BlockMappable):
     """Give Pods a disk."""
 
     name = "volmgr.test/loop"
-    handles = tuple(Handles("csi", driver=driver, where=Where.PV, source=LoopSource) for driver in DRIVERS)
+    handles = tuple(Handles("csi", driver=driver, where=Where.PV) for driver in DRIVERS)
 
-    def volume_name(self, spec: VolumeSpec[LoopSource]) -> str:
+    def volume_name(self, spec: VolumeSpec[CsiSource]) -> str:
         return csi_volume_name(spec.source.driver, spec.source.volume_handle)
 
-    def references(self, spec: VolumeSpec[LoopSource], pod: Pod) -> tuple[Reference, ...]:
+    def references(self, spec: VolumeSpec[CsiSource], pod: Pod) -> tuple[Reference, ...]:
         attachment = attachment_name(spec.source.driver, spec.source.volume_handle, pod.spec.node_name)
         return Reference(_driver(spec)), Reference(ObjectRef("VolumeAttachment", "", attachment))
 
-    def facets(self, spec: VolumeSpec[LoopSource], objects: Objects) -> Facets:
+    def facets(self, spec: VolumeSpec[CsiSource], objects: Objects) -> Facets:
         driver = objects.get(_driver(spec))
         return Facets(attach=not isinstance(driver, CSIDriver) or driver.attach_required, device=True, block=True)
 
-    def attach(self, request: Attach[LoopSource], host: Host) -> Attached:
+    def attach(self, request: Attach[CsiSource], host: Host) -> Attached:
         return Attached(device_path=str(host.block.attach_loop(_image(request.spec, request.objects))))
 
-    def wait_for_attach(self, request: WaitForAttach[LoopSource], host: Host) -> Attached:
+    def wait_for_attach(self, request: WaitForAttach[CsiSource], host: Host) -> Attached:
         return Attached(device_path=str(host.block.attach_loop(_image(request.spec, request.objects))))
 
     def detach(self, request: Detach, host: Host) -> Detached:
@@ -91,13 +95,13 @@ class Loop(VolumePlugin[LoopSource], Attachable[LoopSource], DeviceMountable[Loo
             host.block.detach_loop(Path(request.device_path))
         return Detached()
 
-    def device_target(self, spec: VolumeSpec[LoopSource], host: Host) -> Path:
-        handle = sha256(spec.source.volume_handle.encode()).hexdigest()
+    def device_target(self, spec: VolumeSpec[CsiSource], host: Host) -> Path:
         if spec.mode is VolumeMode.BLOCK:
-            return host.paths.block_maps(self.name) / handle
-        return host.paths.plugin(self.name) / spec.source.driver / handle
+            return host.paths.block_maps(DIRECTORY) / spec.name / "dev"
+        handle = sha256(spec.source.volume_handle.encode()).hexdigest()
+        return host.paths.plugin(DIRECTORY) / spec.source.driver / handle / "globalmount"
 
-    def mount_device(self, request: MountDevice[LoopSource], host: Host) -> DeviceMounted:
+    def mount_device(self, request: MountDevice[CsiSource], host: Host) -> DeviceMounted:
         given = request.device_path
         device = Path(given) if given else host.block.attach_loop(_image(request.spec, request.objects))
         if request.mode is VolumeMode.FILESYSTEM:
@@ -105,7 +109,7 @@ class Loop(VolumePlugin[LoopSource], Attachable[LoopSource], DeviceMountable[Loo
                 device=device,
                 target=request.target,
                 owner=f"PersistentVolume {request.spec.name}",
-                fstype=request.spec.source.fs_type,
+                fstype=request.spec.source.fs_type or DEFAULT_TYPE,
                 options=request.options,
             )
             with unmounted_if_it_fails(request.target, host):
@@ -116,11 +120,12 @@ class Loop(VolumePlugin[LoopSource], Attachable[LoopSource], DeviceMountable[Loo
     def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
         if request.mode is VolumeMode.FILESYSTEM:
             host.filesystems.unmount(request.target)
+            host.files.remove_directory(request.target.parent)
         if request.device_path:
             host.block.detach_loop(Path(request.device_path))
         return DeviceUnmounted()
 
-    def mount(self, request: Mount[LoopSource], host: Host) -> Mounted:
+    def mount(self, request: Mount[CsiSource], host: Host) -> Mounted:
         if request.mode is VolumeMode.BLOCK:
             return Mounted(device_path=request.device_path)
         if request.device_target is None or not host.mounts.is_mount_point(request.device_target):
@@ -137,11 +142,11 @@ class Loop(VolumePlugin[LoopSource], Attachable[LoopSource], DeviceMountable[Loo
         return Unmounted()
 
 
-def _driver(spec: VolumeSpec[LoopSource]) -> ObjectRef:
+def _driver(spec: VolumeSpec[CsiSource]) -> ObjectRef:
     return ObjectRef("CSIDriver", "", spec.source.driver)
 
 
-def _image(spec: VolumeSpec[LoopSource], objects: Objects) -> Path:
+def _image(spec: VolumeSpec[CsiSource], objects: Objects) -> Path:
     for item in objects.values():
         if isinstance(item, VolumeAttachment):
             return Path(item.attachment_metadata["image"])

@@ -1,6 +1,7 @@
-"""What a manifest says of a volume of `csi`: the source that whoever serves a driver reads. Pure.
+"""What a manifest says of a volume of `csi` or `flexVolume`: the source that whoever serves a driver reads. Pure.
 
-Source: `CSIVolumeSource` and `CSIPersistentVolumeSource` of the API of Kubernetes 1.37.
+Source: `CSIVolumeSource`, `CSIPersistentVolumeSource`, `FlexVolumeSource` and `FlexPersistentVolumeSource` of the API
+of Kubernetes 1.37.
 """
 
 from __future__ import annotations
@@ -8,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 CSI_FIELD = "csi"
-"""The field of a Pod volume or PersistentVolume."""
+FLEX_FIELD = "flexVolume"
+"""The fields of a Pod volume or PersistentVolume that name a driver."""
 
 _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
@@ -37,3 +40,18 @@ class CsiSource:
     node_publish_secret_ref: SecretReference | None = None
     controller_expand_secret_ref: SecretReference | None = None
     node_expand_secret_ref: SecretReference | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlexVolumeSource:
+    """`flexVolume`: a driver's name, and what only the driver understands."""
+
+    driver: str
+    fs_type: str = ""
+    secret_ref: SecretReference | None = None
+    read_only: bool = False
+    options: Mapping[str, str] = field(default_factory=lambda: _NO_TEXTS)
+
+
+STANDARD: Mapping[str, type[Any]] = {CSI_FIELD: CsiSource, FLEX_FIELD: FlexVolumeSource}
+"""What is read of a volume whose class names no source of its own, by field."""

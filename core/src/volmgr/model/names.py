@@ -13,15 +13,16 @@ from typing import cast
 
 import msgspec
 
+from volmgr.model.driver_sources import CSI_FIELD, FLEX_FIELD
+
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _UID = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,126}[A-Za-z0-9])?", re.ASCII)
 _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _SUBDOMAIN_LENGTH = 253
 _PROJECTED = frozenset({"secret", "configMap", "downwardAPI", "projected"})
-_CSI = "kubernetes.io/csi"
-_NAMED_BY_FIELD: Mapping[str, str] = {"csi": _CSI}
-"""Whose name begins that of a volume, whichever package serves the field here: a controller knows it by that."""
+CSI = "kubernetes.io/csi"
+"""kubelet's name for the plugin of all volumes of `csi`, whichever class serves their driver here."""
 _MODES = frozenset({"defaultMode", "mode"})
 _POD_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "pods.volmgr")
 _CLAIM_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "claims.volmgr")
@@ -80,9 +81,19 @@ def unescape(directory: str) -> str:
     return directory.replace("~", "/")
 
 
-def shared_volume_name(plugin: str, field: str, volume: str) -> str:
-    """Give the unique name of an attachable or device-mountable volume of a plugin, which stands in a field."""
-    return f"{_NAMED_BY_FIELD.get(field, plugin)}/{volume}"
+def kubelet_plugin(plugin: str, field: str, driver: str | None) -> str:
+    """Give kubelet's name for the plugin of a volume: of its directories, and what its unique name begins with.
+
+    It is the type's own (`plugin`), unless the field names a driver: then it is the same whichever class serves that.
+    """
+    if field == CSI_FIELD:
+        return CSI
+    return driver if field == FLEX_FIELD and driver and is_qualified(driver) else plugin
+
+
+def shared_volume_name(plugin: str, volume: str) -> str:
+    """Give the unique name of an attachable or device-mountable volume of a plugin, by kubelet's name for that."""
+    return f"{plugin}/{volume}"
 
 
 def csi_volume_name(driver: str, handle: str) -> str:
@@ -97,12 +108,12 @@ def attachment_name(driver: str, handle: str, node: str) -> str:
 
 def attachment_of(volume: str, node: str) -> str:
     """Give the name of the VolumeAttachment of a volume by its unique name; empty for one that has none."""
-    driver, caret, handle = volume.removeprefix(f"{_CSI}/").partition("^")
-    return attachment_name(driver, handle, node) if caret and volume.startswith(f"{_CSI}/") else ""
+    driver, caret, handle = volume.removeprefix(f"{CSI}/").partition("^")
+    return attachment_name(driver, handle, node) if caret and volume.startswith(f"{CSI}/") else ""
 
 
 def pod_volume_name(plugin: str, pod_uid: str, spec_name: str) -> str:
-    """Give the unique name of any other volume: it belongs to one Pod."""
+    """Give the unique name of any other volume: it belongs to one Pod; `plugin` as kubelet names it."""
     return f"{plugin}/{pod_uid}-{spec_name}"
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from volmgr.admission import conflict, holds_of
+from volmgr.model.driver_sources import CSI_FIELD
+from volmgr.model.names import CSI
 from volmgr.model.volume import Presence
 from volmgr.next_step import blocked, may_be, next_step
 from volmgr.operations import Operation, Verb
@@ -226,7 +228,8 @@ def missing_type(plugin: str, field: str = "", searched: tuple[Searched, ...] = 
     if places and not plugin.startswith("kubernetes.io/"):
         return f"the driver {plugin}, which is looked for in {', '.join(places)}: install it again"
     short = plugin.rpartition("/")[2].replace("-", "")
-    package = PACKAGES.get(field) or next((p for f, p in PACKAGES.items() if f.lower() == short), "")
+    of_field = "" if field == CSI_FIELD and plugin != CSI else PACKAGES.get(field)  # then a class was the driver
+    package = of_field or next((p for f, p in PACKAGES.items() if f.lower() == short), "")
     install = f"install {package}" if package else "install the package that brings it"
     return f"a package that serves {plugin}: {install}, then run volmgr plugins reload"
 

@@ -129,7 +129,7 @@ class Volume:
 
     @property
     def kubelet_plugin(self) -> str:
-        """kubelet's name for its plugin, which its directories have."""
+        """The name that kubelet has for its plugin: that of its directories."""
         return kubelet_plugin(self.plugin.name, self.spec.type, self.spec.driver)
 
     @property

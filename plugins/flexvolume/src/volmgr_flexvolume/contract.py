@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from volmgr.plugin import CommandResult, Handles, Host
+from volmgr.plugin import FLEX_FIELD, CommandResult, FlexVolumeSource, Handles, Host
 from volmgr.testing import FakeHost, Sample
 from volmgr_flexvolume.driver import Driver
 from volmgr_flexvolume.protocol import Capabilities
-from volmgr_flexvolume.source import FIELD, FlexVolumeSource
 from volmgr_flexvolume.volume import FlexVolume, MeasuredFlexVolume
 
 NAME = "example.com/scratch"
@@ -40,7 +39,7 @@ class Scratch(MeasuredFlexVolume):
     """The driver, as its `init` describes it: it mounts, and leaves unmounting to us."""
 
     name = NAME
-    handles = (Handles(FIELD, driver=NAME, source=FlexVolumeSource),)
+    handles = (Handles(FLEX_FIELD, driver=NAME, source=FlexVolumeSource),)
 
     def __init__(self) -> None:
         super().__init__(Driver(NAME, _executable()), Capabilities(attach=False, supports_metrics=True))

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volmgr.plugin import Drivers, Host, OperationError, Searched, VolmgrError, watch_directories
+from volmgr.plugin import FLEX_FIELD, Drivers, Host, OperationError, Searched, VolmgrError, watch_directories
 from volmgr_flexvolume.driver import Driver
 from volmgr_flexvolume.ground import Ground
-from volmgr_flexvolume.source import FIELD, FlexVolumeSettings
+from volmgr_flexvolume.source import FlexVolumeSettings
 from volmgr_flexvolume.tree import Seen, Stamp, driver_name, look
 from volmgr_flexvolume.volume import FlexVolume, volume_type
 
@@ -282,7 +282,7 @@ class Prober:
         """Say where drivers are looked for, and what is wrong with those that are none."""
         problems = self._strays | {name: known.problem for name, known in self._known.items() if known.problem}
         misfits = {driver_name(name): problem for name, problem in problems.items()}
-        searched = Searched(field=FIELD, places=(self._ground.path,), misfits=misfits, problem=self._problem)
+        searched = Searched(field=FLEX_FIELD, places=(self._ground.path,), misfits=misfits, problem=self._problem)
         if searched != self._told:
             self._told = searched
             self._drivers.report(searched)

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
-from volmgr.plugin import Mount, OperationError, Secret, VolumeSpec
-from volmgr_flexvolume.source import FlexVolumeSource
+from volmgr.plugin import FlexVolumeSource, Mount, OperationError, Secret, VolumeSpec
 
 T = TypeVar("T")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from volmgr.plugin import (
     DEFAULT_TYPE,
+    FLEX_FIELD,
     Applies,
     Attach,
     Attachable,
@@ -24,6 +25,7 @@ from volmgr.plugin import (
     Expandable,
     Expanded,
     Facets,
+    FlexVolumeSource,
     Found,
     Handles,
     Host,
@@ -53,7 +55,7 @@ from volmgr.plugin import (
 )
 from volmgr_flexvolume.driver import Driver
 from volmgr_flexvolume.protocol import Capabilities, encoded, mount_options_of, options_json
-from volmgr_flexvolume.source import FIELD, NAME, FlexVolumeSource
+from volmgr_flexvolume.source import NAME
 
 _MODE = 0o750
 
@@ -65,7 +67,7 @@ class FlexVolume(VolumePlugin[FlexVolumeSource], Expandable[FlexVolumeSource]):
 
     def __init__(self, driver: Driver, capabilities: Capabilities) -> None:
         self.name = driver.name
-        self.handles = (Handles(FIELD, driver=driver.name, source=FlexVolumeSource),)
+        self.handles = (Handles(FLEX_FIELD, driver=driver.name, source=FlexVolumeSource),)
         self._driver = driver
         self._capabilities = capabilities
 
@@ -152,7 +154,7 @@ class FlexVolume(VolumePlugin[FlexVolumeSource], Expandable[FlexVolumeSource]):
     def reconstruct(self, found: Found, host: Host) -> Reconstructed[FlexVolumeSource]:
         del host
         source = FlexVolumeSource(driver=self.name)
-        return Reconstructed(spec=VolumeSpec(name=found.spec_name, type=FIELD, driver=self.name, source=source))
+        return Reconstructed(spec=VolumeSpec(name=found.spec_name, type=FLEX_FIELD, driver=self.name, source=source))
 
 
 class AttachableFlexVolume(FlexVolume, Attachable[FlexVolumeSource], DeviceMountable[FlexVolumeSource]):
@@ -233,7 +235,7 @@ class AttachableFlexVolume(FlexVolume, Attachable[FlexVolumeSource], DeviceMount
 
     def reconstruct(self, found: Found, host: Host) -> Reconstructed[FlexVolumeSource]:
         source = FlexVolumeSource(driver=self.name)
-        spec = VolumeSpec(name=found.spec_name, type=FIELD, driver=self.name, source=source)
+        spec = VolumeSpec(name=found.spec_name, type=FLEX_FIELD, driver=self.name, source=source)
         return Reconstructed(spec=spec, device_path=device_behind(found.path, self.device_target(spec, host), host))
 
 
