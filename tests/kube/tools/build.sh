@@ -15,7 +15,7 @@ here=$(cd / && go env GOVERSION)
 # GOFLAGS of the person who builds must not change what is built.
 export GOFLAGS="-buildvcs=false -mod=readonly -trimpath" CGO_ENABLED=0
 packages=(
-    ./etcd ./loopcsi ./mockcsi
+    ./etcd ./loopcsi ./mockcsi ./translate
     k8s.io/kubernetes/cmd/kube-apiserver
     k8s.io/kubernetes/cmd/kube-controller-manager
     github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity
