@@ -64,6 +64,7 @@ OPERATIONS = (
 )
 VOLUMES = ("VolumeSpec", "VolumeMode", "Facets", "Applies", "Reference", "PersistentVolume")
 SERVICES = ("Drivers", "Offers", "Service")
+PROVISIONING = ("Provisioner", "Provision", "Provisioned", "DeleteVolume", "GrowVolume", "Grown")
 
 
 def page() -> str:
@@ -76,6 +77,7 @@ def page() -> str:
         "The host": [Host, *_services_of(Host)],
         "Errors": [value for value in offered.values() if inspect.isclass(value) and issubclass(value, VolmgrError)],
         "Packages with a service": [offered[name] for name in SERVICES],
+        "Packages that make volumes for claims": [offered[name] for name in PROVISIONING],
     }
     told = {id(value) for values in chapters.values() for value in values}
     rest = [value for value in offered.values() if id(value) not in told]

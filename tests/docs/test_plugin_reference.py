@@ -15,6 +15,7 @@ VALUES = {
     "Object",
     "Objects",
     "Payload",
+    "ProvisionerRequest",
     "hookimpl",
 }
 """Neither classes nor functions; told where they are used."""

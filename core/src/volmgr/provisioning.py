@@ -213,7 +213,6 @@ class Provisioning:
         self._world.unfinished[task.volume] = f"{task.why}; {why}" if why else task.why
         if why:
             self._hindered.add(key)
-            self._answer(each, why)
         return not why
 
     def _is_unserved(self, provisioner: str) -> bool:

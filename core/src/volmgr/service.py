@@ -203,7 +203,8 @@ class Service:
 
         self._reconciler.post(Ask(lambda: self._reconciler.provisioning.delete(name, deleting.ref, heard)))
         if not outcome.done.wait(timeout):
-            return f"PersistentVolume {name} is still being deleted; volmgr orphans lists it until it is"
+            why = self.ask(lambda world: world.unfinished.get(name, "the call still runs"))
+            raise UncertainError(f"deleting PersistentVolume {name} goes on; volmgr orphans lists it until then: {why}")
         if outcome.value:
             raise UncertainError(f"deleting PersistentVolume {name}: {outcome.value}; it is tried again")
         return f"PersistentVolume {name} is deleted, with what was on it"

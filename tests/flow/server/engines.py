@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from tests.unit.report.worlds import empty_world
 from volmgr.errors import ManifestError, OperationError, PluginError, SpecError
+from volmgr.model.meta import ObjectRef
 from volmgr.report.drain import Drained
 from volmgr.report.events import EventLog
 from volmgr.report.mounts import MountsReport, plan_mounts
@@ -87,6 +88,15 @@ class FakeEngine:
             raise KeyError(name)
         self.asked.append(f"release {name}")
         return f"PersistentVolume {name} is free"
+
+    def delete_volume(self, claim: ObjectRef | None, volume: str, timeout: float) -> str:
+        wanted = f"{claim.namespace}/{claim.name}" if claim is not None else volume
+        if "unknown" in wanted:
+            raise KeyError(wanted)
+        if "used" in wanted:
+            raise OperationError(f"PersistentVolume of {wanted} is not deleted: default/web still has it")
+        self.asked.append(f"delete {wanted} {timeout:g}")
+        return f"the volume of {wanted} is deleted"
 
     def drain(self, timeout: float) -> Drained:
         self.asked.append(f"drain {timeout:g}")

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from tests.flow.server.engines import FakeEngine, serving
 from tests.unit.report.worlds import add_pod, fail, make_pod, mounted, run
 from volmgr.cli.app import cli
-from volmgr.cli.client import Client
+from volmgr.cli.client import Client, Refused
 from volmgr.errors import ManifestError
 from volmgr.model.driver_info import DriverInfo
 from volmgr.model.meta import ObjectMeta
@@ -376,3 +376,23 @@ def test_release_takes_a_volume_by_name(client: Client, engine: FakeEngine) -> N
     unknown = volmgr(client, "release", "pv/unknown")
     assert (unknown.exit_code, "no PersistentVolume unknown is known" in unknown.output) == (1, True)
     assert volmgr(client, "release", "pv/a/b").exit_code == 2
+
+
+def test_delete_with_data_takes_the_volume_of_a_claim_or_one_by_name(client: Client, engine: FakeEngine) -> None:
+    assert volmgr(client, "delete", "pvc/shop/c", "--data").output == "the volume of shop/c is deleted\n"
+    assert volmgr(client, "delete", "pvc/c", "--data", "--timeout", "2m").exit_code == 0
+    found = json.loads(volmgr(client, "delete", "pv/v", "--data", "-o", "json").output)
+    assert found == {"message": "the volume of v is deleted"}
+    assert engine.asked == ["delete shop/c 60", "delete default/c 120", "delete v 60"]
+    unknown = volmgr(client, "delete", "pvc/shop/unknown", "--data")
+    assert unknown.exit_code == 1
+    assert "no PersistentVolume of a claim shop/unknown is known; volmgr claims lists them" in unknown.output
+    assert "default/web still has it" in volmgr(client, "delete", "pvc/shop/used", "--data").output
+
+
+def test_data_is_deleted_only_where_that_is_said(client: Client, engine: FakeEngine) -> None:
+    assert "no Pod pvc/shop/c is known" in volmgr(client, "delete", "pvc/shop/c").output
+    assert volmgr(client, "delete", "web", "--data").exit_code == 2
+    with pytest.raises(Refused, match=r"say so by \?data=true"):
+        client.request("DELETE", "/v1/volumes/v")
+    assert engine.asked == []

@@ -15,7 +15,7 @@ COMMANDS = {
     "why": "Say what is wrong with a Pod's volumes.",
     "wait": "Wait until a Pod's volumes are mounted, or gone.",
     "apply": "Send Pods to the daemon.",
-    "delete": "Delete a Pod that was applied.",
+    "delete": "Delete a Pod that was applied, or the volume of a claim that is gone.",
     "mounts": "Prepare what a Pod's containers are given, and print it.",
     "hold": "Keep a Pod's volumes mounted while a process lives.",
     "drain": "Take every volume down.",
@@ -26,7 +26,7 @@ COMMANDS = {
     "check": "Check manifests, without a daemon.",
     "plan": "Show what would be done now, and why.",
     "plugins": "Show the installed volume types; reload them; begin one.",
-    "orphans": "Show what is on disk without a Pod, and why it was kept.",
+    "orphans": "Show what is there without a Pod or a claim, and why it was kept.",
     "doctor": "Look for what is wrong with this node.",
 }
 """Each sub-command and the first line of its help, so that `--help` imports none of them."""

@@ -61,7 +61,7 @@ def command(session: Session) -> None:
             for volume in report.volumes
         ]
         output.print_table(columns, volumes)
-    deleting = {volume.reclaim_policy for volume in report.volumes} - {"Retain"}
+    deleting = {volume.reclaim_policy for volume in report.volumes if not volume.made} - {"Retain"}
     if deleting:
         policies = " and ".join(sorted(deleting))
         click.echo(f"nothing deletes or empties a volume here: a reclaim policy of {policies} does as Retain does")

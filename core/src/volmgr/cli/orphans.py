@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @common_options
 @click.pass_obj
 def command(session: Session) -> None:
-    """Show what is on disk without a Pod, and why it was kept."""
+    """Show what is there without a Pod or a claim, and why it was kept."""
     body = session.client.get("/v1/orphans")
     if session.json:
         output.print_json(body)
@@ -26,4 +26,4 @@ def command(session: Session) -> None:
     if not orphans:
         click.echo("nothing is left over")
     for orphan in orphans:
-        click.echo(f"{orphan.pod_uid}  {orphan.path or orphan.volume}  {orphan.reason}")
+        click.echo("  ".join(filter(None, (orphan.pod_uid, orphan.path or orphan.volume, orphan.reason))))

@@ -57,6 +57,8 @@ class PersistentVolumeReport:
     type: str
     pods: tuple[str, ...]
     reason: str = ""
+    made: bool = False
+    """It was made for a claim, so that its reclaim policy counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +166,7 @@ def check_deletable(world: World, pv: PersistentVolume) -> None:
     name = f"PersistentVolume {pv.metadata.name}"
     if pairing.PROVISIONED_BY not in pv.metadata.annotations:
         raise OperationError(f"{name} was not made by volmgr, so it deletes nothing of it; delete it by hand")
-    why = hindrance(world, pv)
+    why = _users_of(world, pv)
     if why:
         raise OperationError(f"{name} is not deleted: {why}")
 
@@ -174,18 +176,25 @@ def hindrance(world: World, pv: PersistentVolume) -> str:
 
     A Pod that has its claim, a mount, device or attachment that is there or may be, and that this is not known yet.
     """
-    if not world.reconstructed:
-        return "what is mounted is looked for yet"
-    claim = pv.claim_ref.ref if pv.claim_ref else None
-    having = [entry.pod.key for entry in world.pods.values() if claim in _claims_of(entry.pod)]
-    pods = [*dict.fromkeys([*_users(world).get(pv.metadata.name, ()), *having])]
-    if pods:
-        return f"{' and '.join(pods[:_USERS])} still has it; let it end first"
+    why = _users_of(world, pv)
+    if why:
+        return why
     handle = pv.source.get("volumeHandle")
     for volume in world.actual:
         spec = volume.spec
         if (spec is not None and spec.name == pv.metadata.name) or (handle and volume.name.endswith(f"^{handle}")):
             return f"{volume.name} is, or may be, still set up on this node; volmgr plan says what is next for it"
+    return ""
+
+
+def _users_of(world: World, pv: PersistentVolume) -> str:
+    if not world.reconstructed:
+        return "what is mounted is looked for yet; try again"
+    claim = pv.claim_ref.ref if pv.claim_ref else None
+    having = [entry.pod.key for entry in world.pods.values() if claim in _claims_of(entry.pod)]
+    pods = [*dict.fromkeys([*_users(world).get(pv.metadata.name, ()), *having])]
+    if pods:
+        return f"{' and '.join(pods[:_USERS])} still has it; let it end first"
     return ""
 
 
@@ -236,6 +245,7 @@ def _volume(pv: PersistentVolume, pods: Iterable[str]) -> PersistentVolumeReport
         type=pv.type,
         pods=tuple(pods),
         reason=pv.message,
+        made=pairing.PROVISIONED_BY in pv.metadata.annotations,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from volmgr.model.meta import ObjectRef
 from volmgr.report import pods as pod_reports
 from volmgr.report.claims import claims_report
 from volmgr.report.doctor import doctor as doctor_report
@@ -28,6 +29,8 @@ WAIT_DEFAULT = 30.0
 """Seconds that a client waits for a condition when it does not say how long."""
 MOUNTS_DEFAULT = 30.0
 """Seconds that a client waits for subPaths when it does not say how long."""
+DELETE_DEFAULT = 60.0
+"""Seconds that a client waits for the deletion of a volume when it does not say how long."""
 DRAIN_DEFAULT = 60.0
 """Seconds that a client waits for a drain when it does not say how long."""
 HEALTH_TIMEOUT = 5.0
@@ -194,6 +197,28 @@ def release_volume(engine: Engine, request: Request, argument: str) -> bytes:
         return messages.json(Done(engine.release_volume(argument)))
     except KeyError:
         raise HttpError(404, f"no PersistentVolume {argument} is known; volmgr claims lists them") from None
+
+
+def delete_claimed(engine: Engine, request: Request, argument: str) -> bytes:
+    """Delete the volume of a claim that is gone, with what is on it."""
+    namespace, _, name = argument.rpartition("/")
+    claim = ObjectRef("PersistentVolumeClaim", namespace or "default", name)
+    return _delete_data(engine, request, claim, "", f"no PersistentVolume of a claim {claim.namespace}/{name} is known")
+
+
+def delete_volume(engine: Engine, request: Request, argument: str) -> bytes:
+    """Delete a volume whose claim is gone, with what is on it."""
+    return _delete_data(engine, request, None, argument, f"no PersistentVolume {argument} is known")
+
+
+def _delete_data(engine: Engine, request: Request, claim: ObjectRef | None, volume: str, unknown: str) -> bytes:
+    if request.query.get("data") != "true":
+        raise HttpError(400, "what is on a volume is deleted with it: say so by ?data=true")
+    try:
+        done = engine.delete_volume(claim, volume, _timeout(request, DELETE_DEFAULT))
+    except KeyError:
+        raise HttpError(404, f"{unknown}; volmgr claims lists them") from None
+    return messages.json(Done(done))
 
 
 def plan(engine: Engine, request: Request, argument: str) -> bytes:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from volmgr.model.meta import ObjectRef
     from volmgr.report.drain import Drained
     from volmgr.report.events import EventLog
     from volmgr.report.mounts import MountsReport
@@ -82,6 +83,14 @@ class Engine(Protocol):
         """Let another claim have a PersistentVolume whose claim is gone; gives what was done, in words.
 
         Raises KeyError (unknown) or OperationError (a Pod uses it, its claim is there, or it cannot be recorded).
+        """
+        ...
+
+    def delete_volume(self, claim: ObjectRef | None, volume: str, timeout: float) -> str:
+        """Delete, with what is on it, the volume that a claim had, or the one of a name; gives what was done, in words.
+
+        Raises KeyError (unknown), OperationError (it must stay), or UncertainError: it goes on, but was not done within
+        `timeout` seconds, or failed so far.
         """
         ...
 

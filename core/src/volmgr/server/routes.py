@@ -22,7 +22,7 @@ Answer = bytes | EventStream
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method on one path; `{pod}`, `{volume}` and `{id}` stand for a part that differs."""
+    """One method on one path; `{pod}`, `{claim}`, `{volume}` and `{id}` stand for a part that differs."""
 
     method: str
     path: str
@@ -65,11 +65,17 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/pods/{pod}/wait", endpoints.wait, "answer when ?for=mounted|unmounted is so, within ?timeout="),
     Route("POST", "/v1/pods/{pod}/mounts", endpoints.mounts, "bind subPaths, and say what containers are given"),
     Route("GET", "/v1/claims", endpoints.claims, "claims and PersistentVolumes, and which belongs to which"),
+    Route(
+        "DELETE", "/v1/claims/{claim}", endpoints.delete_claimed, "with ?data=true: delete the volume of a gone claim"
+    ),
+    Route(
+        "DELETE", "/v1/volumes/{volume}", endpoints.delete_volume, "with ?data=true: delete a volume without a claim"
+    ),
     Route("POST", "/v1/volumes/{volume}/release", endpoints.release_volume, "let another claim have a volume"),
     Route("GET", "/v1/plan", endpoints.plan, "what would be done now, in order"),
     Route("GET", "/v1/plugins", endpoints.plugins, "the installed volume types"),
     Route("POST", "/v1/plugins/reload", endpoints.reload, "use the packages that are installed now"),
-    Route("GET", "/v1/orphans", endpoints.orphans, "what is on disk without a Pod, and why"),
+    Route("GET", "/v1/orphans", endpoints.orphans, "what is there without a Pod or a claim, and why"),
     Route("GET", "/v1/doctor", endpoints.doctor, "what the daemon finds wrong with the node"),
     Route("GET", "/v1/events", follow_events, "events, one JSON object a line; ?after=NUMBER, ?follow=true"),
     Route("POST", "/v1/holds", endpoints.hold, "keep a Pod's volumes while a process lives"),
@@ -109,6 +115,10 @@ def _shape_of(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
         return ("v1", "holds", "{id}"), path[2]
     if path[:2] == ("v1", "volumes") and path[3:] == ("release",):
         return ("v1", "volumes", "{volume}", "release"), path[2]
+    if path[:2] == ("v1", "volumes") and len(path) == _POD_DEPTH:
+        return ("v1", "volumes", "{volume}"), path[2]
+    if path[:2] == ("v1", "claims") and len(path) >= _POD_DEPTH:
+        return ("v1", "claims", "{claim}"), "/".join(path[2:])
     return path, ""
 
 
