@@ -12,6 +12,7 @@ VALUES = {
     "API_VERSION",
     "CSI_FIELD",
     "DEFAULT_TYPE",
+    "FLEX_FIELD",
     "Object",
     "Objects",
     "Payload",

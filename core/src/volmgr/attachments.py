@@ -13,12 +13,15 @@ ATTACH_LIMIT = 8
 """What `errorCode` says when a node has no room; gRPC's RESOURCE_EXHAUSTED, as kubelet reads it since 1.36."""
 
 
-def apart(references: Iterable[Reference]) -> tuple[tuple[Reference, ...], tuple[Reference, ...]]:
+def apart(
+    references: Iterable[Reference], *, controller_attach: bool
+) -> tuple[tuple[Reference, ...], tuple[Reference, ...]]:
     """Part what only a volume that a controller attaches needs, its VolumeAttachment, from the rest.
 
-    For others there is none, and an API server refuses a node that asks for what there is not.
+    For others there is none, and an API server refuses a node that asks for what there is not. What only the controller
+    needs to attach is left out.
     """
-    found = tuple(references)
+    found = tuple(item for item in references if not (controller_attach and item.attaching))
     by_attachment = tuple(item for item in found if item.ref.kind == "VolumeAttachment")
     return by_attachment, tuple(item for item in found if item.ref.kind != "VolumeAttachment")
 

@@ -97,6 +97,8 @@ class Config:
     selinux_mount: bool = _switch("selinux_mount", default=True)
     """Mount with their SELinux label PersistentVolumes of any access mode, not only of ReadWriteOncePod; kubelet's
     gate SELinuxMount, on since 1.37."""
+    required_drivers: tuple[str, ...] = field(default=(), metadata={"name": "required_drivers"})
+    """Drivers of `csi` without which the node takes no Pods: until each has registered, `/readyz` answers 503."""
     bind_claims: bool = _switch("bind_claims", default=True)
     """Give PersistentVolumes to claims; off where a controller does."""
     xfs_nouuid: bool = _switch("xfs_nouuid", default=True)

@@ -97,6 +97,7 @@ class Desk:
     ) -> None:
         self.world = world
         world.keeps_finished = config.keep_terminated_pod_volumes
+        world.required_drivers = config.required_drivers
         world.labelling = Labelling.of(host.kernel.container_label, any_access_mode=config.selinux_mount)
         self.host = host
         self.config = config

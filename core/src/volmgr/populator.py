@@ -167,7 +167,7 @@ def _resolve_volume(wish: _Wish, lookup: Lookup, resolution: Resolution) -> tupl
     claims.check_mode(volume.name, spec.mode, mounted=wish.mounted, mapped=wish.mapped)
     plugin.ask("check", spec, wish.pod)
     references = _concrete(plugin.ask("references", spec, wish.pod), lookup, resolution)
-    by_attachment, references = attachments.apart(references)
+    by_attachment, references = attachments.apart(references, controller_attach=lookup.controller_attach)
     resolution.references.update(reference.ref for reference in references if reference.selector is None)
     for reference in references:
         if reference.ref.kind in _SHAPING:

@@ -65,6 +65,7 @@ class RegisteredDrivers:
         if old == info:
             return
         self._world.drivers[info.name] = info
+        self._world.drivers_gone.pop(info.name, None)
         self._desk.outside.declared(info)
         if old is None or old.since != info.since:
             text = f"{info.name}, for which the node is {info.node_id}"
@@ -73,5 +74,6 @@ class RegisteredDrivers:
 
     def withdraw(self, message: DriverWithdrawn) -> None:
         if self._world.drivers.pop(message.name, None) is not None:
+            self._world.drivers_gone[message.name] = self._world.clock
             self._desk.outside.withdrawn(message.name)
             self._desk.event(Severity.WARNING, "DriverVanished", f"{message.name} is not registered any more")

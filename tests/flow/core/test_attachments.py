@@ -39,7 +39,8 @@ ATTACHMENT = ObjectRef("VolumeAttachment", "", attachment_name(DRIVER, HANDLE, N
 FOUND = "/dev/loop7"
 """What the type finds attached; the node's status says nothing of it, as ever with `csi`."""
 WEB = pod("web", claim_of("data", "d1"), uid="u-web")
-KINDS = ("PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment")
+SECRET = ObjectRef("Secret", "default", "to-attach")
+KINDS = ("PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment", "Secret")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +128,30 @@ def test_names_are_those_that_kubelet_and_controllers_give(node: TestNode) -> No
     hear(node)
     assert node.in_use == [(DISK,)]
     assert ATTACHMENT in node.referred
+
+
+class SecretDisk(CsiDisk):
+    """Needs a Secret by which it is attached."""
+
+    def references(self, spec: VolumeSpec[Any], pod: Pod) -> tuple[Reference, ...]:
+        return (*super().references(spec, pod), Reference(SECRET, attaching=True))
+
+
+def test_what_only_attaching_needs_is_nobody_s_where_a_controller_attaches(host: FakeHost, disk_script: Script) -> None:
+    node = served(host, SecretDisk(disk_script), Config(controller_attach=True, node_name=NODE))
+    hear(node, DISK)
+    node.serve(attachment(attached=True))
+    assert node.is_mounted("web"), text_of(node)
+    assert SECRET not in node.referred
+
+
+def test_what_only_attaching_needs_is_waited_for_where_the_node_attaches(host: FakeHost, disk_script: Script) -> None:
+    node = served(host, SecretDisk(disk_script), Config(controller_attach=False, node_name=NODE))
+    assert (node.is_mounted("web"), disk_script.calls) == (False, [])
+    assert SECRET in node.referred
+    node.serve({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET.name}})
+    assert node.is_mounted("web"), text_of(node)
+    assert SECRET in disk_script.last("attach").objects
 
 
 def test_a_volume_is_mounted_when_its_attachment_was_read_too_and_is_handed_it(

@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 from tests.flow.core.probes import Plain, Script, plain
+from volmgr.config import Config
 from volmgr.errors import TransientError
 from volmgr.messages import DriverDeclared
 from volmgr.plugin import DriverInfo, Handles, driver_awaited
 from volmgr.report.installed import plugins_report
+from volmgr.report.pods import ready
+from volmgr.report.why import why
 from volmgr.report.world import ServerReading
 from volmgr.testing import FakeHost
 from volmgr.testing.node import TestNode, plugins_of, pod
@@ -82,6 +85,45 @@ def test_who_misses_a_driver_that_registers_meanwhile_goes_on_at_once(node: Test
     plain_script.on_act = lambda: node.reconciler.post(DriverDeclared(DISK))
     node.apply(pod("web", plain("data")))
     assert (plain_script.count("mount"), node.is_mounted("web")) == (2, True)
+
+
+def test_a_pod_that_was_there_first_is_mounted_the_moment_its_driver_comes(
+    node: TestNode, plain_script: Script
+) -> None:
+    text = f"waiting for driver {DISK.name} (never seen on this node)"
+    plain_script.fail("mount", *[TransientError(text, waits_for=driver_awaited(DISK.name))] * 100)
+    node.apply(pod("web", plain("data")))
+    node.advance(10)
+    (found,) = why(node.world, "web")
+    assert text in found.text
+    tries, now = plain_script.count("mount"), node.now
+    assert tries <= 10
+    plain_script.plans.clear()
+    node.declare(DISK)
+    assert (node.is_mounted("web"), plain_script.count("mount"), node.now) == (True, tries + 1, now)
+
+
+def test_a_node_takes_no_pods_before_the_drivers_that_it_must_have_are_there(plain_script: Script) -> None:
+    class Installed(Plain):
+        name = "example.com/installed"
+        handles = (Handles("csi", driver="installed.example.com"),)
+
+    required = Config(required_drivers=(DISK.name, "installed.example.com"))
+    node = TestNode(FakeHost(), plugins_of(Installed(plain_script), Plain(plain_script)), required)
+    never = "never seen on this node since volmgrd started"
+    assert [each for each in node.world.unready if "driver" in each] == [
+        f"waiting for driver disk.example.com ({never}), which required_drivers names"
+    ]
+    node.sources_ready()
+    node.apply(pod("web", plain("data")))
+    assert (node.is_mounted("web"), node.world.not_ready_because, ready(node.world).ready) == (True, (), False)
+    node.declare(DISK)
+    assert ready(node.world).ready
+    node.withdraw(DISK.name)
+    (reason,) = ready(node.world).reasons
+    assert reason.startswith("waiting for driver disk.example.com (not registered since 1970-01-12T13:46:40.000Z)")
+    node.declare(DISK)
+    assert ready(node.world).ready
 
 
 def test_what_is_listed_is_what_the_driver_says_and_why_the_cluster_is_not_told(node: TestNode) -> None:

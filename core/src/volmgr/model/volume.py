@@ -230,3 +230,5 @@ class Reference:
     ref: ObjectRef
     optional: bool = False
     selector: Selector | None = None
+    attaching: bool = False
+    """It is needed to attach the volume: where a controller does that, the node has no need of it, nor a right to it."""

@@ -12,6 +12,7 @@ from volmgr.desired import ABSENT, DesiredStateOfWorld
 from volmgr.errors import ManifestError
 from volmgr.host.paths import Paths
 from volmgr.model.driver_info import DriverInfo
+from volmgr.model.driver_sources import CSI_FIELD
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object
 from volmgr.model.pod import Pod
@@ -20,6 +21,7 @@ from volmgr.next_step import Readiness
 from volmgr.operations import Operation
 from volmgr.plugins import Plugins
 from volmgr.report.events import EventLog
+from volmgr.report.times import rfc3339
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +194,10 @@ class World:
     """Helpers of an earlier daemon that still run, by id."""
     drivers: dict[str, DriverInfo] = field(default_factory=dict[str, DriverInfo])
     """Drivers of `csi` that types with sockets serve, by name."""
+    drivers_gone: dict[str, float] = field(default_factory=dict[str, float])
+    """Drivers of `csi` that were registered and are not any more, and since when: Unix time in seconds."""
+    required_drivers: tuple[str, ...] = ()
+    """Drivers of `csi` without which the node takes no Pods."""
     orphans: dict[str, Orphan] = field(default_factory=dict[str, Orphan])
     unfinished: dict[str, str] = field(default_factory=dict[str, str])
     """PersistentVolumes for whose claims, which are gone, something is still to be done, by name: what and why."""
@@ -239,9 +245,22 @@ class World:
 
     @property
     def unready(self) -> tuple[str, ...]:
-        """Say why the node takes no Pods yet (`/readyz`); beyond what keeps volumes mounted, that it is registered."""
+        """Say why the node takes no Pods yet (`/readyz`).
+
+        Beyond what keeps volumes mounted: that it is registered, and that the drivers are there which it must have.
+        """
         unregistered = self.reading.unregistered if self.reading is not None else ""
-        return (*self.not_ready_because, *([unregistered] if unregistered else ()))
+        return (*self.not_ready_because, *([unregistered] if unregistered else ()), *self._missing_drivers)
+
+    @property
+    def _missing_drivers(self) -> tuple[str, ...]:
+        there = {*self.drivers, *self.plugins.drivers_of(CSI_FIELD)} if self.required_drivers else set[str]()
+        return tuple(self._missing_driver(name) for name in self.required_drivers if name not in there)
+
+    def _missing_driver(self, name: str) -> str:
+        since = rfc3339(self.drivers_gone.get(name, 0.0))
+        seen = f"not registered since {since}" if since else "never seen on this node since volmgrd started"
+        return f"waiting for driver {name} ({seen}), which required_drivers names"
 
     def driver_problem(self, name: str) -> str:
         """Say why the cluster is not told of a driver of `csi`; empty when it is, and where there is no cluster."""
