@@ -127,7 +127,8 @@ def _staged_path(request: Mount[CsiSource], driver: Driver, host: Host) -> str:
 def _prepare(request: Mount[CsiSource], place: Place, data: VolData, host: Host) -> None:
     """Make the directory in which the driver makes the target, and kubelet's file before the call."""
     undoing.make_directory(place.path.parent, host)
-    name, node = request.spec.name, request.node_name
+    spec, node = request.spec, request.node_name
+    name = spec.name if spec.pv is None else spec.pv.metadata.name  # of an in-tree type it may not be a directory's
     if request.mode is VolumeMode.BLOCK:
         undoing.make_directory(place.data, host)
         vol_data.write(host, place.data, vol_data.block_texts(data.driver, data.handle, name, node))
