@@ -96,19 +96,23 @@ def _socket() -> str:
 
 
 def _handlers() -> dict[str, Any]:
-    works: dict[methods.Method[Any, Any], Callable[[Any, Host], Any]] = {
+    return {
+        method.name: grpc.unary_unary_rpc_method_handler(
+            _Answer(work), request_deserializer=method.question.FromString, response_serializer=_bytes_of
+        )
+        for method, work in works().items()
+    }
+
+
+def works() -> Mapping[methods.Method[Any, Any], Callable[[Any, Host], Any]]:
+    """Give what a driver does on a host, by method."""
+    return {
         methods.STAGE: _stage,
         methods.UNSTAGE: _unstage,
         methods.PUBLISH: _publish,
         methods.UNPUBLISH: _unpublish,
         methods.STATS: _stats,
         methods.EXPAND: _expand,
-    }
-    return {
-        method.name: grpc.unary_unary_rpc_method_handler(
-            _Answer(work), request_deserializer=method.question.FromString, response_serializer=_bytes_of
-        )
-        for method, work in works.items()
     }
 
 

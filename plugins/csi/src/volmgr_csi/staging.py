@@ -76,6 +76,7 @@ def _prepare(request: MountDevice[CsiSource], place: Place, host: Host, *, stagi
     source, spec = request.spec.source, request.spec
     if request.mode is VolumeMode.BLOCK:
         undoing.make_directory(place.data, host)
+        undoing.make_directory(request.target, host)  # as long as it is there, the volume is known to be staged
         texts = vol_data.block_texts(source.driver, source.volume_handle, spec.name, request.node_name)
         vol_data.write(host, place.data, texts)
     if staging or request.mode is VolumeMode.FILESYSTEM:
