@@ -14,13 +14,17 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from tests.docs.pages import ROOT, blocks, first_cells, text_of
+from tests.docs.test_reference import sources
 from tests.docs.test_unit_file import NAMESPACES
+from volmgr_csi.cli.driver import REMEDIES
 from volmgr_csi.settings import CsiSettings
 
 PAGE = ROOT / "docs/csi.md"
 REGISTRAR = ROOT / "contrib/csi-registrar@.service"
 KUBELET = "/var/lib/kubelet"
 DRIVER = "hostpath.csi.k8s.io"
+CODES = {code for code in REMEDIES if code}
+"""What a driver answers is in no message of ours."""
 
 
 def options(words: list[str]) -> dict[str, str]:
@@ -110,6 +114,16 @@ def test_systemd_has_nothing_to_say_against_a_unit(name: str, tmp_path: Path) ->
     done = subprocess.run([analyze, "verify", unit], capture_output=True, text=True, check=False)
 
     assert [line for line in done.stderr.splitlines() if name in line] == []
+
+
+def test_each_message_of_the_troubleshooting_table_is_one_that_volmgr_gives() -> None:
+    table = PAGE.read_text().partition("## Troubleshooting")[2]
+    messages = [cell.strip("`") for cell in first_cells(table) if cell.startswith("`")]
+    assert len(messages) > 15
+
+    source = " ".join(path.read_text() for path in sources())
+    unknown = [text for text in messages if text.partition(": ")[2] not in CODES and text not in source]
+    assert unknown == []
 
 
 def test_each_setting_is_documented_and_no_other() -> None:
