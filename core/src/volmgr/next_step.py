@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from volmgr.actual import Cause
 from volmgr.claims import CLAIM_FIELDS
 from volmgr.in_tree import MIGRATED
-from volmgr.model.names import source_key
+from volmgr.model.names import CSI, source_key
 from volmgr.model.pod import Pod, PodVolume
 from volmgr.model.volume import RWOP, Attachable, Presence
 from volmgr.operations import Operation, Verb
@@ -51,6 +51,8 @@ class Readiness:
     """Volumes that were found mounted at the start are looked into."""
     draining: bool = False
     """Everything is to go: also before every source was read, what the `accepted` have."""
+    serving: AbstractSet[str] = frozenset()
+    """UIDs of Pods that serve drivers which are still needed: only what they have of drivers is taken away."""
     accepted: AbstractSet[str] = frozenset()
     """UIDs of all Pods that are known; in an unread source there may be others."""
 
@@ -130,6 +132,8 @@ def _unmounts(desired: DesiredVolume | None, actual: ActualVolume | None, readin
         return
     for uid, mount in sorted(actual.mounts.items()):
         if uid in readiness.held or not readiness.may_unmount(uid):
+            continue
+        if uid in readiness.serving and actual.kubelet_plugin != CSI:
             continue
         wanted = desired.mounts.get(uid) if desired else None
         if wanted is not None and not source_changed(wanted, mount):

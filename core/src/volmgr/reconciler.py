@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from volmgr.departures import Departures
 from volmgr.desk import Desk, Outside
+from volmgr.driver_pods import DriverPods
 from volmgr.jobs import Result
 from volmgr.lookout import Lookout
 from volmgr.messages import (
@@ -84,7 +85,8 @@ class Reconciler:
         self._survivors = Survivors(self._desk)
         self._lookout = Lookout(self._desk)
         self._node_status = NodeStatus(self._desk, self._tenancy)
-        self._desk.on_put = self._lookout.expect
+        self._driver_pods = DriverPods(self._desk)
+        self._desk.on_put = self._note_volume
         self.waiters = Waiters(world)
         self.preparations = Preparations(self._desk)
         self._wait_events = WaitEvents(self._desk)
@@ -172,6 +174,10 @@ class Reconciler:
             Tidied: self._departures.settle,
         }
 
+    def _note_volume(self, name: str, volume: ActualVolume | None) -> None:
+        self._lookout.expect(name, volume)
+        self._driver_pods.note(name, volume)
+
     def _answer(self, message: Ask) -> None:
         message.action()
 
@@ -231,6 +237,7 @@ class Reconciler:
             read_only=self.world.readiness.read_only,
             look=self._looks,
             draining=self.world.draining,
+            serving=self.world.serving.keys(),
             accepted=self.world.pods.keys(),
         )
 
@@ -294,6 +301,7 @@ class Reconciler:
     def drain(self) -> None:
         """Want nothing any more; holds are respected."""
         self.world.draining = True
+        self._driver_pods.keep()
         self._readiness_changed()
 
     def stop_admitting(self, then: Callable[[], None]) -> None:

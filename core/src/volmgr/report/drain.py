@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from volmgr.model.names import CSI
 from volmgr.next_step import next_step
 from volmgr.report.pods import hold_reports
 from volmgr.report.volumes import Lens
@@ -45,6 +46,10 @@ def _reasons(lens: Lens, volume: ActualVolume) -> Iterator[str]:
             yield from (f"{whose} is held by {hold.text}" for hold in hold_reports(entry))
             if entry.running:
                 yield f"containers of {whose} still run: {', '.join(entry.running)}"
+            continue
+        if uid in lens.world.serving and volume.kubelet_plugin != CSI:
+            drivers = ", ".join(sorted(lens.world.serving[uid]))
+            yield f"{whose} serves {drivers}, of which volumes are left: those go first"
             continue
         yield from (f"{whose}: {each.message}" for each in lens.volumes(uid) if each.unique_name == volume.name)
     if not volume.mounts:

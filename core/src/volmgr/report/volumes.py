@@ -199,6 +199,9 @@ class Lens:
             if not report.healthy and self.world.readiness.read_only:
                 found.append(self._teardown_waits(uid))
             return "; ".join(text.removeprefix("waits for ") for text in found)
+        serves = self.world.serving.get(uid, ())
+        if serves and actual is not None and actual.kubelet_plugin != CSI:
+            return f"volumes of {', '.join(sorted(serves))}, which its Pod serves, to go first"
         gone = entry is None or entry.leaving
         return self._teardown_waits(uid) if gone and not report.step else ""
 

@@ -196,6 +196,8 @@ class World:
     """Drivers of `csi` that types with sockets serve, by name."""
     drivers_gone: dict[str, float] = field(default_factory=dict[str, float])
     """Drivers of `csi` that were registered and are not any more, and since when: Unix time in seconds."""
+    serving: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """While the node is drained: Pods, by UID, that serve drivers of which something is left; these, by name."""
     required_drivers: tuple[str, ...] = ()
     """Drivers of `csi` without which the node takes no Pods."""
     orphans: dict[str, Orphan] = field(default_factory=dict[str, Orphan])
