@@ -88,9 +88,11 @@ def references(spec: VolumeSpec[CsiSource], pod: Pod) -> Iterator[Reference]:
     for needed in (source.node_stage_secret_ref, source.node_publish_secret_ref):
         if needed is not None:
             yield Reference(ObjectRef("Secret", needed.namespace, needed.name))
-    for later in (source.controller_publish_secret_ref, source.node_expand_secret_ref):
-        if later is not None:
-            yield Reference(ObjectRef("Secret", later.namespace, later.name), optional=True)
+    attaching, growing = source.controller_publish_secret_ref, source.node_expand_secret_ref
+    if attaching is not None:
+        yield Reference(ObjectRef("Secret", attaching.namespace, attaching.name), attaching=True)
+    if growing is not None:  # without it the volume can be mounted all the same
+        yield Reference(ObjectRef("Secret", growing.namespace, growing.name), optional=True)
 
 
 def publish_secret(spec: VolumeSpec[CsiSource], pod: Pod) -> ObjectRef:
@@ -98,6 +100,11 @@ def publish_secret(spec: VolumeSpec[CsiSource], pod: Pod) -> ObjectRef:
     wanted = spec.source.node_publish_secret_ref or SecretReference()
     namespace = pod.metadata.namespace if is_inline(spec) else wanted.namespace
     return ObjectRef("Secret", namespace, wanted.name)
+
+
+def kubelet_name(spec: VolumeSpec[CsiSource]) -> str:
+    """Give a volume's name as kubelet writes it into its files: of an in-tree type it may not be a directory's."""
+    return spec.pv.metadata.name if spec.pv is not None else spec.name
 
 
 def check(spec: VolumeSpec[CsiSource]) -> None:

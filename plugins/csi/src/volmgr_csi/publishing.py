@@ -24,7 +24,7 @@ from volmgr_csi.calling import seconds, texts_of
 from volmgr_csi.connection import CallError
 from volmgr_csi.drivers import drivers_of
 from volmgr_csi.layout import Place
-from volmgr_csi.needs import check_lifecycle, gives_to_group, is_inline, publish_secret
+from volmgr_csi.needs import check_lifecycle, gives_to_group, is_inline, kubelet_name, publish_secret
 from volmgr_csi.origin import origin
 from volmgr_csi.settings import CsiSettings
 from volmgr_csi.sight import is_there, seen_by
@@ -127,8 +127,7 @@ def _staged_path(request: Mount[CsiSource], driver: Driver, host: Host) -> str:
 def _prepare(request: Mount[CsiSource], place: Place, data: VolData, host: Host) -> None:
     """Make the directory in which the driver makes the target, and kubelet's file before the call."""
     undoing.make_directory(place.path.parent, host)
-    spec, node = request.spec, request.node_name
-    name = spec.name if spec.pv is None else spec.pv.metadata.name  # of an in-tree type it may not be a directory's
+    name, node = kubelet_name(request.spec), request.node_name
     if request.mode is VolumeMode.BLOCK:
         undoing.make_directory(place.data, host)
         vol_data.write(host, place.data, vol_data.block_texts(data.driver, data.handle, name, node))

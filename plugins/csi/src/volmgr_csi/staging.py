@@ -23,7 +23,7 @@ from volmgr_csi.calling import seconds, secrets
 from volmgr_csi.connection import CallError
 from volmgr_csi.drivers import drivers_of
 from volmgr_csi.layout import Place
-from volmgr_csi.needs import check_lifecycle
+from volmgr_csi.needs import check_lifecycle, kubelet_name
 from volmgr_csi.origin import origin
 from volmgr_csi.sight import is_dead, is_there, seen_by
 from volmgr_csi.traces import Trace
@@ -77,7 +77,7 @@ def _prepare(request: MountDevice[CsiSource], place: Place, host: Host, *, stagi
     if request.mode is VolumeMode.BLOCK:
         undoing.make_directory(place.data, host)
         undoing.make_directory(request.target, host)  # as long as it is there, the volume is known to be staged
-        texts = vol_data.block_texts(source.driver, source.volume_handle, spec.name, request.node_name)
+        texts = vol_data.block_texts(source.driver, source.volume_handle, kubelet_name(spec), request.node_name)
         vol_data.write(host, place.data, texts)
     if staging or request.mode is VolumeMode.FILESYSTEM:
         undoing.make_directory(place.path, host)
