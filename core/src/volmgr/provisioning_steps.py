@@ -13,6 +13,7 @@ from volmgr.errors import OperationError, PluginError, SpecError, TransientError
 from volmgr.model.driver_info import driver_awaited
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import StorageClass
+from volmgr.model.quantity import Quantity
 from volmgr.provisioner import DeleteVolume, GrowVolume, Provision
 from volmgr.sources.made_volumes import MadeVolume, Stage
 from volmgr.sources.provisions import Begun, Provisions, persistent_volume
@@ -54,9 +55,7 @@ class ProvisionSteps:
             return ""
         storage_class = self._class_of(known)
         if not storage_class.allow_volume_expansion:
-            text = (
-                f"it asks for more than the {persistent_volume(known).size} bytes of its volume, which stays as it is"
-            )
+            text = "it asks for more than its volume has, which stays as it is"
             raise SpecError(f"{text}: allowVolumeExpansion of class {storage_class.metadata.name} is not true")
         maker = self._maker(known.storage_class)
         volume = self.provisions.begin_growth(name, size)
@@ -72,7 +71,7 @@ class ProvisionSteps:
         now = max(answer.size, size)
         self.provisions.grown(name, now, by_nodes=answer.by_nodes)
         self.provisions.report(volume.ref, "")
-        return f"PersistentVolume {name} has {now} bytes now"
+        return f"PersistentVolume {name} has {Quantity.of_bytes(now)} now"
 
     def _create(self, begun: Begun) -> str:
         volume = begun.volume

@@ -55,6 +55,13 @@ class Quantity:
         """Give the quantity of a plain integer."""
         return cls(Fraction(value), str(value))
 
+    @classmethod
+    def of_bytes(cls, size: int) -> Quantity:
+        """Give the quantity of so many bytes, written with the largest suffix that is exact: `16Mi`."""
+        powers = (("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))
+        suffix, power = next((each for each in powers if size and size % (1 << each[1]) == 0), ("", 0))
+        return cls(Fraction(size), f"{size >> power}{suffix}")
+
     def to_int(self) -> int:
         """Give the amount as an integer, rounded up as Kubernetes does."""
         return -((-self.value.numerator) // self.value.denominator)

@@ -19,6 +19,7 @@ from volmgr.manifest import recall
 from volmgr.model.meta import ObjectRef
 from volmgr.model.names import source_revision
 from volmgr.model.objects import Object, PersistentVolumeClaim
+from volmgr.model.quantity import Quantity
 from volmgr.model.volume import PersistentVolume
 from volmgr.provisioner import Provisioned
 from volmgr.sources.binder import Binder
@@ -132,7 +133,7 @@ class Provisions:
             volume = self._volumes.find(name)
             if volume is None or volume.stage is not Stage.MADE:
                 return
-            spec = {**cast("Document", volume.manifest["spec"]), "capacity": {"storage": str(size)}}
+            spec = {**cast("Document", volume.manifest["spec"]), "capacity": {"storage": str(Quantity.of_bytes(size))}}
             if not by_nodes:
                 self._binder.grown(name, size)  # first: who hears of the new capacity need not do anything for it
             self._put(replace(volume, growing=0, manifest={**volume.manifest, "spec": spec}))
@@ -238,7 +239,7 @@ def _manifest(begun: MadeVolume, made: Provisioned) -> Document:
     asked = claim.requests.get("storage")
     spec: dict[str, object] = {
         **made.source,
-        "capacity": {"storage": str(made.size) if made.size else str(asked or 0)},
+        "capacity": {"storage": str(Quantity.of_bytes(made.size) if made.size else asked or 0)},
         "accessModes": list(claim.access_modes or ("ReadWriteOnce",)),
         "volumeMode": claim.volume_mode.value,
         "persistentVolumeReclaimPolicy": storage_class.reclaim_policy,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from volmgr.plugin import (
     CSI_FIELD,
     Grown,
+    GrowVolume,
     ObjectRef,
     OperationError,
     PluginError,
@@ -34,7 +35,7 @@ from volmgr_csi.topology import check_allowed, node_affinity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from volmgr.plugin import DeleteVolume, GrowVolume, Host, Objects, PersistentVolume
+    from volmgr.plugin import DeleteVolume, Host, Objects, PersistentVolume
     from volmgr_csi.drivers import Driver, KnownDrivers
     from volmgr_csi.methods import A, Method, Q
     from volmgr_csi.v1 import csi_pb2 as csi

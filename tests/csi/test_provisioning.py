@@ -1,0 +1,188 @@
+"""A claim goes in and a mounted volume comes out, on one node with a driver that serves its controller there, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.csi.fault_driver.profile import EVERYTHING
+from tests.csi.fault_driver.rules import Rule
+from tests.csi.fault_driver.running import ProcessDriver, running_fault_process
+from tests.csi.node import CsiNode, registry
+from tests.csi.objects import Document, claim, claimed, device_pod, storage_class
+from tests.eventually import eventually
+from tests.root.acceptance.outside import pod
+from volmgr.model.names import claim_uid
+
+NAME = "fault.csi.test"
+MADE = f"pvc-{claim_uid('default', 'data')}"
+PLACE = {"topology.fault.csi.test/machine": "machine-1"}
+
+
+@pytest.fixture
+def driver(top: Path) -> Iterator[ProcessDriver]:
+    with running_fault_process(
+        top / "driver", registration=registry(top) / "fault-reg.sock", controller=EVERYTHING, topology=PLACE
+    ) as driver:
+        yield driver
+
+
+@pytest.fixture
+def node(top: Path, driver: ProcessDriver) -> Iterator[CsiNode]:
+    with CsiNode(top) as node:
+        node.until_registered(driver.name)
+        yield node
+
+
+def fast(**more: Any) -> Document:  # noqa: ANN401 - YAML
+    return storage_class("fast", NAME, **more)
+
+
+def wanted(size: str = "16Mi", **more: Any) -> Document:  # noqa: ANN401 - YAML
+    return claim("data", size=size, storageClassName="fast", **more)
+
+
+def user(**spec: Any) -> Document:  # noqa: ANN401 - YAML
+    return pod("web", claimed("data"), **spec)
+
+
+def reason(node: CsiNode) -> str:
+    (found,) = node.json("claims")["claims"]
+    return str(found["reason"])
+
+
+def methods(driver: ProcessDriver) -> list[str]:
+    """Name what the controller service was asked, in order, and what the node service was."""
+    return [call.method for call in driver.calls() if "Get" not in call.method and call.method != "Probe"]
+
+
+def test_a_claim_becomes_a_mounted_volume_that_is_deleted_when_that_is_said(
+    node: CsiNode, driver: ProcessDriver
+) -> None:
+    node.put("class.yaml", fast(mountOptions=["noatime"], parameters={"csi.storage.k8s.io/fstype": "xfs", "tier": "1"}))
+    node.put("data.yaml", wanted())
+    node.put("web.yaml", user())
+    node.wait("web")
+    (node.target("web", MADE) / "kept").write_text("1")
+    assert methods(driver) == ["CreateVolume", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume"]
+    (asked,) = driver.calls("CreateVolume")
+    assert asked.request == {
+        "name": MADE,
+        "capacityRange": {"requiredBytes": str(16 << 20)},
+        "volumeCapabilities": [
+            {
+                "mount": {"fsType": "xfs", "mountFlags": ["noatime"]},
+                "accessMode": {"mode": "SINGLE_NODE_MULTI_WRITER"},
+            }
+        ],
+        "parameters": {"tier": "1"},
+        "accessibilityRequirements": {"requisite": [{"segments": PLACE}], "preferred": [{"segments": PLACE}]},
+    }
+    for file in ("web.yaml", "data.yaml"):
+        (node.manifests / file).unlink()
+    node.wait("web", "unmounted")
+    driver.until_called("ControllerUnpublishVolume")
+    (orphan,) = node.json("orphans")["orphans"]
+    assert orphan["volume"] == f"pv/{MADE}"
+    assert len(driver.volumes.all()) == 1
+    assert "is deleted, with what was on it" in node.volmgr("delete", "pvc/default/data", "--data").stdout
+    assert driver.volumes.all() == []
+    assert node.json("orphans")["orphans"] == []
+    assert node.json("claims")["volumes"] == []
+
+
+def test_a_daemon_that_is_killed_at_each_call_loses_no_volume_and_makes_none_twice(
+    node: CsiNode, driver: ProcessDriver
+) -> None:
+    node.put("class.yaml", fast(allowVolumeExpansion=True))
+    for gate, rule in (
+        ("a", Rule(method="CreateVolume", gate_before="a")),
+        ("b", Rule(method="CreateVolume", gate_after="b")),
+    ):
+        driver.script(rule)
+        node.put("data.yaml", wanted())
+        driver.until_reached(gate)
+        node.kill()
+        driver.open(gate)
+        node.start()
+        eventually(lambda: node.json("claims")["claims"][0]["phase"] == "Bound", "a bound claim")
+        (made,) = driver.volumes.all()
+        assert made.name.startswith(MADE)
+        (node.manifests / "data.yaml").unlink()
+        eventually(lambda: node.json("claims")["claims"] == [], "no claim")
+        driver.script(Rule(method="DeleteVolume", code="UNAVAILABLE", skip_work=False))
+        node.volmgr("delete", "pvc/data", "--data", code=None)
+        eventually(lambda: node.json("claims")["volumes"] == [], "no volume")
+        assert driver.volumes.all() == []
+
+
+def test_a_claim_that_asks_for_more_grows_while_it_is_mounted(node: CsiNode, driver: ProcessDriver) -> None:
+    node.put("class.yaml", fast(allowVolumeExpansion=True))
+    node.put("data.yaml", wanted())
+    node.put("web.yaml", user())
+    node.wait("web")
+    driver.script(Rule(method="ControllerExpandVolume", code="ABORTED", message="one moment"))
+    node.put("data.yaml", wanted("32Mi"))
+    (grown, *_) = driver.until_called("NodeExpandVolume", code="OK")
+    assert grown.request["capacityRange"] == {"requiredBytes": str(32 << 20)}
+    assert [call.code for call in driver.calls("ControllerExpandVolume")] == ["ABORTED", "OK"]
+    eventually(lambda: node.json("claims")["volumes"][0]["capacity"] == "32Mi", "a larger volume")
+
+
+def test_a_block_volume_is_made_for_a_claim(node: CsiNode, driver: ProcessDriver) -> None:
+    node.put("all.yaml", fast(), wanted(volumeMode="Block"), device_pod("web", claimed("data")))
+    node.wait("web")
+    assert node.device("web", MADE).is_block_device()
+    (asked,) = driver.calls("CreateVolume")
+    assert asked.request["volumeCapabilities"][0]["block"] == {}
+
+
+def test_what_the_driver_says_is_said_of_the_claim(node: CsiNode, driver: ProcessDriver) -> None:
+    driver.script(Rule(method="CreateVolume", code="OUT_OF_RANGE", message="there is no such size", times=3))
+    node.put("all.yaml", fast(), wanted())
+    words = f"class fast: CreateVolume of csi driver {NAME} failed: OUT_OF_RANGE: there is no such size; tried again in"
+    eventually(lambda: reason(node).startswith(words), lambda: reason(node))
+    driver.until_called("CreateVolume", code="OK")
+    eventually(lambda: reason(node) == "", lambda: reason(node))
+
+
+def test_secrets_of_a_class_reach_each_call_they_are_for_and_no_disk(node: CsiNode, driver: ProcessDriver) -> None:
+    uses = ("provisioner", "controller-publish", "controller-expand", "node-stage", "node-publish", "node-expand")
+    named = {f"csi.storage.k8s.io/{use}-secret-name": "${pvc.name}-" + use for use in uses}
+    placed = {f"csi.storage.k8s.io/{use}-secret-namespace": "${pvc.namespace}" for use in uses}
+    secrets: list[Document] = [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": f"data-{use}"},
+            "stringData": {"key": f"very secret {use}"},
+        }
+        for use in uses
+    ]
+    node.put("all.yaml", fast(parameters={**named, **placed}, allowVolumeExpansion=True), *secrets)
+    node.put("data.yaml", wanted())
+    node.put("web.yaml", user())
+    node.wait("web")
+    node.put("data.yaml", wanted("32Mi"))
+    driver.until_called("NodeExpandVolume", code="OK")
+    for file in ("web.yaml", "data.yaml"):
+        (node.manifests / file).unlink()
+    node.wait("web", "unmounted")
+    node.volmgr("delete", "pvc/data", "--data")
+    told = {call.method: call.request.get("secrets", {}).get("key") for call in driver.calls()}
+    expected = {
+        "CreateVolume": "provisioner",
+        "ControllerPublishVolume": "controller-publish",
+        "ControllerExpandVolume": "controller-expand",
+        "NodeStageVolume": "node-stage",
+        "NodePublishVolume": "node-publish",
+        "NodeExpandVolume": "node-expand",
+        "DeleteVolume": "provisioner",
+    }
+    assert {method: told[method] for method in expected} == {m: f"very secret {use}" for m, use in expected.items()}
+    state = [path for path in (node.root / "volmgr").rglob("*") if path.is_file()]
+    assert not [path for path in state if b"very secret" in path.read_bytes()]
+    assert "very secret" not in node.log.read_text()
