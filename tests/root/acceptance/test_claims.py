@@ -104,8 +104,8 @@ def test_a_claim_that_finds_no_volume_says_why_volume_by_volume(node: Outside, t
 
 
 def test_types_that_nobody_serves_are_refused_with_what_to_use(node: Outside) -> None:
-    node.put("a.json", pod("a", {"name": "v", "awsElasticBlockStore": {"volumeID": "vol-1"}}))
-    node.until_why("a", "write a csi volume with driver ebs.csi.aws.com instead")
+    node.put("a.json", pod("a", {"name": "v", "glusterfs": {"endpoints": "e", "path": "p"}}))
+    node.until_why("a", "write a csi volume with driver org.gluster.glusterfs instead")
     path = node.put("b.json", pod("b", {"name": "v", "rbd": {"image": "i", "monitors": ["m"]}}))
     assert "rbd.csi.ceph.com" in node.volmgr("check", str(path)).stdout
 
