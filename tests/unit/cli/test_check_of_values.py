@@ -45,7 +45,7 @@ ABOVE = {"name": "a", "items": [{"key": "k", "path": "../p"}]}
         ("downwardAPI", RESOURCES, "limits.gpu"),
         ("image", {"reference": "a", "pullPolicy": "always"}, "'always' is no pullPolicy"),
         ("image", {"reference": "A!"}, "no image reference"),
-        ("awsElasticBlockStore", {"volumeID": "vol-1", "partition": 999}, "999 is no partition"),
+        ("awsElasticBlockStore", {"volumeID": "aws://us-east-1a/disk"}, "names no EBS volume; write vol-"),
         ("azureDisk", {"diskName": "d", "diskURI": "/d", "kind": "Shared"}, "is not served by disk.csi.azure.com"),
         ("azureDisk", {"diskName": "d", "diskURI": ".."}, "no directory can be named '..'"),
         ("gitRepo", {"repository": "git@example.com:x"}, "write an address that begins with https://"),
