@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.eventually import eventually
-from tests.root.acceptance.outside import Outside
+from tests.root.acceptance.outside import Outside, mounts_below
 from volmgr_csi.settings import NAME
 
 CSI = "kubernetes.io~csi"
 SCAFFOLD = ("pods", "plugins", f"plugins/{CSI.replace('~', '/')}", f"plugins/{CSI.replace('~', '/')}/volumeDevices")
+
+QUICK: Mapping[str, Any] = {
+    "removal_settle": "50ms",
+    "backoff_initial": "10ms",
+    "backoff_max": "200ms",
+    "health_interval": "100ms",
+}
+"""Options of a daemon that tries again at once, for tests in which much goes wrong."""
 
 
 def registry(top: Path) -> Path:
@@ -78,6 +87,14 @@ class CsiNode(Outside):
     def until_clean(self) -> None:
         """Return when nothing is left."""
         eventually(self.is_clean, lambda: f"nothing, but {self.left()} {list(self.mounts())}: {self.log_text()}")
+
+
+def clear(top: Path) -> None:
+    """Take away what a test that failed left mounted, or attached, below a directory."""
+    for path in sorted(mounts_below(top), reverse=True):
+        subprocess.run(["umount", "--lazy", path], check=False)
+    for loop in loops_below(top):
+        subprocess.run(["losetup", "--detach", f"/dev/{loop}"], check=False)
 
 
 def loops_below(top: Path) -> list[str]:
