@@ -57,6 +57,7 @@ def test_a_claim_becomes_a_mounted_volume_that_is_deleted_only_when_that_is_said
     node.put_text("shop.yaml", driver_and_class)
     node.volmgr("wait", "shop", "--for", "unmounted")
     assert len(list(driver.volumes.glob("*.img"))) == 1
+    assert "orders" in node.volmgr("orphans").stdout
 
     node.volmgr("delete", "pvc/default/orders", "--data")
 
