@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.csi.node import CsiNode, loops_below, registry
 from tests.docs.pages import ROOT, blocks
 from tests.eventually import eventually
-from tests.kube.drivers import LoopCsi, running_loopcsi
+from tests.kube.drivers import MIB, LoopCsi, running_loopcsi
+from volmgr.cli.app import cli
 
 DRIVER = "hostpath.csi.k8s.io"
 MANIFESTS = [block.text for block in blocks(ROOT / "docs/csi.md") if (block.language, block.title) == ("yaml", "")]
@@ -42,6 +46,12 @@ def volume(node: CsiNode, pod: str) -> Path:
     """Give where the one volume of a Pod is."""
     (found,) = node.json("status", pod)["volumes"]
     return Path(found["path"])
+
+
+def size_of(device: str) -> int:
+    """Give the bytes of a block device."""
+    with open(device, "rb") as file:
+        return file.seek(0, os.SEEK_END)
 
 
 def test_a_claim_becomes_a_mounted_volume_that_is_deleted_only_when_that_is_said(
@@ -92,4 +102,27 @@ def test_a_device_is_used(node: CsiNode) -> None:
     (container,) = node.json("mounts", "database")["containers"]
     (device,) = container["devices"]
     assert stat.S_ISBLK(Path(device["source"]).stat().st_mode)
+    larger = example("volumeMode: Block").replace("storage: 16Mi", "storage: 32Mi")
+    node.put_text("database.yaml", larger)
+    eventually(lambda: size_of(device["source"]) == 32 * MIB, lambda: f"{size_of(device['source'])}: {node.log_text()}")
     (node.manifests / "database.yaml").unlink()
+
+
+def test_a_developer_of_a_driver_sees_what_the_page_shows(driver: LoopCsi, top: Path) -> None:
+    (console,) = (block.text for block in blocks(ROOT / "docs/csi.md") if "volmgr csi publish" in block.text)
+    (shown,) = (block.text for block in blocks(ROOT / "docs/csi.md") if "is published at" in block.text)
+    console = console.replace("/run/hostpath/csi.sock", str(driver.socket)).replace("/mnt", str(top))
+    said: dict[str, str] = {}
+
+    for line in console.splitlines():
+        words = shlex.split(line.removeprefix("$ volmgr "))
+        result = CliRunner().invoke(cli, words, env={"VOLMGR_CSI_STATE": str(top / "state")})
+        assert result.exit_code == 0, result.output
+        said[words[1]] = result.stdout
+
+    assert [line.split()[0] for line in said["publish"].splitlines()] == [
+        line.split()[0] for line in shown.splitlines()
+    ]
+    assert str(top / "scratch") in said["ls"]
+    assert said["unpublish"].endswith("nothing is left of scratch\n")
+    assert list(driver.volumes.iterdir()) == []
