@@ -389,11 +389,19 @@ def test_configuration_and_cluster_objects_are_read() -> None:
             "apiVersion": "storage.k8s.io/v1",
             "kind": "CSIDriver",
             "metadata": {"name": "csi.example.com"},
-            "spec": {"attachRequired": False, "seLinuxMount": True, "tokenRequests": [{"audience": "a"}]},
+            "spec": {
+                "attachRequired": False,
+                "seLinuxMount": True,
+                "tokenRequests": [{"audience": "a"}],
+                "serviceAccountTokenInSecrets": True,
+                "nodeAllocatableUpdatePeriodSeconds": 10,
+            },
         }
     )
     assert isinstance(driver, CSIDriver)
     assert (driver.attach_required, driver.se_linux_mount, driver.token_requests[0].audience) == (False, True, "a")
+    assert driver.service_account_token_in_secrets
+    assert driver.node_allocatable_update_period_seconds == 10
     node = value(
         {
             "apiVersion": "v1",

@@ -412,3 +412,10 @@ def test_abilities_that_nobody_has_leave_nothing_to_ask(site: Site) -> None:
     volume.unmount(site.host)
     volume.unmount_device(site.host)
     assert site.named() == ["NodePublishVolume", "NodeUnpublishVolume"]
+
+
+def test_a_csi_driver_says_how_often_its_limit_is_asked_for(site: Site) -> None:
+    mount(persistent(csi_driver(node_allocatable_update_period_seconds=10)), site)
+    assert site.known.period(NAME) == 10
+    mount(persistent(), site)
+    assert site.known.period(NAME) == 0

@@ -236,6 +236,7 @@ class _DriverSpec:
     se_linux_mount: bool = False
     token_requests: tuple[TokenRequest, ...] = ()
     service_account_token_in_secrets: bool = False
+    node_allocatable_update_period_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +258,7 @@ def _driver(document: _Document, how: _How) -> CSIDriver:
         se_linux_mount=spec.se_linux_mount,
         token_requests=spec.token_requests,
         service_account_token_in_secrets=spec.service_account_token_in_secrets,
+        node_allocatable_update_period_seconds=spec.node_allocatable_update_period_seconds,
     )
 
 

@@ -108,6 +108,8 @@ class CSIDriver:
     token_requests: tuple[TokenRequest, ...] = ()
     service_account_token_in_secrets: bool = False
     """Tokens reach the driver among its secrets, and not among the volume's attributes."""
+    node_allocatable_update_period_seconds: int | None = None
+    """How often the driver is asked anew how many volumes a node takes; None: when it registers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

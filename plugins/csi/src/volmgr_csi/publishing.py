@@ -19,16 +19,16 @@ from volmgr.plugin import (
     uncertain_if_it_fails,
 )
 from volmgr_csi import attributes, layout, sight, traces, undoing, vol_data
-from volmgr_csi.attributes import Told, driver_object
+from volmgr_csi.attributes import Told
 from volmgr_csi.calling import seconds, texts_of
 from volmgr_csi.connection import CallError
 from volmgr_csi.drivers import drivers_of
 from volmgr_csi.layout import Place
-from volmgr_csi.needs import check_lifecycle, gives_to_group, is_inline, kubelet_name, publish_secret
+from volmgr_csi.needs import gives_to_group, is_inline, kubelet_name, publish_secret
 from volmgr_csi.origin import origin
 from volmgr_csi.settings import CsiSettings
 from volmgr_csi.sight import is_there, seen_by
-from volmgr_csi.staging import context_of, restage_if_dead, was_done
+from volmgr_csi.staging import context_of, restage_if_dead, serving, was_done
 from volmgr_csi.vol_data import EPHEMERAL, PERSISTENT, VolData
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 def publish(request: Mount[CsiSource], host: Host, now: float) -> Mounted:
     """Let a driver publish a volume for a Pod; `now` is Unix time in seconds."""
     spec, source, uid = request.spec, request.spec.source, request.pod.uid
-    driver = drivers_of(host).making(source.driver)
-    csi_driver = driver_object(source.driver, request.objects)
-    check_lifecycle(spec, csi_driver)
+    driver, csi_driver = serving(spec, request.objects, host)
     told = _told(request, csi_driver, host)
     place = layout.published(host, request.target, uid, spec.name, request.mode)
     trace = traces.of_publishing(host, uid, spec.name)

@@ -32,7 +32,7 @@ from volmgr_csi.vol_data import VolData
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from volmgr.plugin import CsiSource, Host, Mount, Objects, UnmountDevice, VolumeSpec
+    from volmgr.plugin import CSIDriver, CsiSource, Host, Mount, Objects, UnmountDevice, VolumeSpec
     from volmgr_csi.drivers import Driver
     from volmgr_csi.v1 import csi_pb2 as csi
 
@@ -42,8 +42,7 @@ log = logging.getLogger("volmgr.csi")
 def stage(request: MountDevice[CsiSource], host: Host) -> DeviceMounted:
     """Let a driver stage a volume; of one that stages nothing there is but the directory (and the file, of BLOCK)."""
     source = request.spec.source
-    driver = drivers_of(host).making(source.driver)
-    check_lifecycle(request.spec, driver_object(source.driver, request.objects))
+    driver, _ = serving(request.spec, request.objects, host)
     place = layout.staged(request.target, request.mode)
     trace = traces.of_staging(host, request.volume)
     if not driver.abilities.stage:
@@ -64,6 +63,16 @@ def stage(request: MountDevice[CsiSource], host: Host) -> DeviceMounted:
     with uncertain_if_it_fails():
         trace.put(data, done=True)
     return DeviceMounted()
+
+
+def serving(spec: VolumeSpec[CsiSource], objects: Objects, host: Host) -> tuple[Driver, CSIDriver | None]:
+    """Give the driver that serves a volume, and its CSIDriver; raises TransientError or SpecError where none does."""
+    name, known = spec.source.driver, drivers_of(host)
+    driver, csi_driver = known.making(name), driver_object(name, objects)
+    check_lifecycle(spec, csi_driver)
+    if csi_driver is not None:
+        known.refresh_every(name, csi_driver.node_allocatable_update_period_seconds or 0)
+    return driver, csi_driver
 
 
 def was_done(place: Place, trace: Trace, host: Host) -> bool:
