@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 from typing import Any
 
 import grpc
@@ -65,11 +66,11 @@ class Volumes:
 
     def directory(self, volume: Volume) -> Path:
         """Give where a mount volume's files are."""
-        return self._data / volume.id
+        return self._data / quote(volume.id, safe="")
 
     def image(self, volume: Volume) -> Path:
         """Give the file that is a block volume."""
-        return self._data / f"{volume.id}.img"
+        return self._data / f"{quote(volume.id, safe='')}.img"
 
     def add(self, volume: Volume) -> Volume:
         """Let there be a volume."""
