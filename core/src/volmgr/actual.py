@@ -49,6 +49,8 @@ class PodMount:
     """That time has come: it is mounted again although nothing that it refers to has changed."""
     mount_point: Path | None = None
     """Where something is mounted for it, which must show in the mount table; None where nothing is."""
+    read_only: bool | None = None
+    """It was read-only when it was made, although nobody asked for that; None: not known."""
     label: str = ""
     """The SELinux label that it was mounted with."""
     inline: bool = True
@@ -80,6 +82,8 @@ class ActualVolume:
     device_target: Path | None = None
     device_is_mount: bool = False
     """Something is mounted at `device_target`, which must show in the mount table."""
+    device_read_only: bool | None = None
+    """As `PodMount.read_only`."""
     device_label: str = ""
     mode: VolumeMode = VolumeMode.FILESYSTEM
     size: int = 0
@@ -131,6 +135,8 @@ class Facts:
     due_at: float | None = None
     mount_point: Path | None = None
     device_is_mount: bool = False
+    read_only: bool | None = None
+    """Of what was made: whether it is read-only by itself."""
     notices: tuple[Notice, ...] = ()
 
 
@@ -223,7 +229,8 @@ def _device_made(now: ActualVolume, ending: Ending, facts: Facts) -> ActualVolum
             device_label=facts.label if ending is Ending.DONE or not was_there else now.device_label,
         )
     if ending is Ending.DONE:
-        now = replace(now, size=now.size or facts.size, device_is_mount=facts.device_is_mount)
+        size = now.size or facts.size
+        now = replace(now, size=size, device_is_mount=facts.device_is_mount, device_read_only=facts.read_only)
     return now
 
 
@@ -250,6 +257,7 @@ def _mounted(now: ActualVolume, uid: str, ending: Ending, facts: Facts) -> Actua
         mounted_at=facts.at,
         due_at=facts.due_at,
         mount_point=facts.mount_point,
+        read_only=facts.read_only,
         label=facts.label,
         inline=facts.spec is None or facts.spec.inline,
         subpaths=subpaths_after(old),
@@ -285,7 +293,7 @@ def _device_unmade(now: ActualVolume, ending: Ending) -> ActualVolume:
     now = replace(now, device=state, device_cause=cause)
     if state is Presence.NO:
         # The label stays: kubelet keeps the SELinux context of an unmounted device, too.
-        now = replace(now, device_target=None, device_ready=False, size=0)
+        now = replace(now, device_target=None, device_ready=False, device_read_only=None, size=0)
     return now
 
 

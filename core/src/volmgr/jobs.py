@@ -14,8 +14,10 @@ from volmgr.admission import Held
 from volmgr.desired import DesiredMount, DesiredVolume
 from volmgr.errors import OperationError
 from volmgr.host.unasked import silent
+from volmgr.manifest.volumes import DRIVER_FIELDS
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object
+from volmgr.model.volume import VolumeSpec
 from volmgr.operations import Ending, Operation
 from volmgr.volume_type import VolumeType
 
@@ -116,6 +118,36 @@ def device_target(job: Job, host: Host) -> Path:
 def mount_options(options: tuple[str, ...], *, read_only: bool) -> tuple[str, ...]:
     """Give the options of a mount, in kubelet's order."""
     return tuple(sorted({*options, "ro"})) if read_only else options
+
+
+def kept_writable(
+    host: Host,
+    path: Path,
+    spec: VolumeSpec[Any],
+    *,
+    known: bool | None,
+    was_there: bool,
+    file_system: bool = True,
+) -> bool | None:
+    """Repair what is mounted at a path if it turned read-only; say whether it was so when it was made (`known`).
+
+    What a driver mounts may be read-only by itself, whatever it was asked for (an image, a snapshot); our own types do
+    as they are asked. Raises OperationError.
+    """
+    if spec.type not in DRIVER_FIELDS:
+        if was_there:
+            make_writable(host, path, file_system=file_system)
+        return False
+    if known is None:
+        return _is_read_only(host, path)
+    if not known:
+        make_writable(host, path, file_system=file_system)
+    return known
+
+
+def _is_read_only(host: Host, path: Path) -> bool:
+    entry = host.mounts.entry(path) if host.mounts.is_mount_point(path) else None
+    return entry is not None and entry.read_only
 
 
 def make_writable(host: Host, path: Path, *, file_system: bool = True) -> None:

@@ -76,6 +76,7 @@ class MountRecord:
     label: str = ""
     directory: bool = True
     proof: str = ""
+    read_only: bool | None = None
     identity: Identity | None = None
     mounted_at: float = 0.0
     due_at: float | None = None
@@ -95,6 +96,7 @@ class VolumeRecord:
     device_path: str = ""
     device_target: str = ""
     label: str = ""
+    read_only: bool | None = None
     size: int = 0
     identity: Identity | None = None
 

@@ -43,12 +43,13 @@ class Lookout:
             return
         facets = volume.facets
         block = volume.mode is VolumeMode.BLOCK  # the device is what is written to, and not where it is bound
-        allowed = block or volume.spec is None or volume.spec.read_only or (facets is not None and facets.read_only)
+        asked = volume.spec is None or volume.spec.read_only or "ro" in volume.spec.mount_options
+        allowed = block or asked or (facets is not None and facets.read_only)
         for uid, mount in volume.mounts.items():
             if mount.state is Presence.YES and mount.mount_point is not None:
-                self._expected[(name, uid)] = (mount.mount_point, allowed)
+                self._expected[(name, uid)] = (mount.mount_point, allowed or mount.read_only is True)
         if volume.device is Presence.YES and volume.device_is_mount and volume.device_target is not None:
-            self._expected[(name, "")] = (volume.device_target, allowed)
+            self._expected[(name, "")] = (volume.device_target, allowed or volume.device_read_only is True)
             if self._health_timer is None:
                 self._watch_health()
         self._keys[name] = tuple(key for key in ((name, uid) for uid in ("", *volume.mounts)) if key in self._expected)

@@ -11,7 +11,7 @@ from volmgr import blockmap
 from volmgr.actual import Facts, subpaths_after
 from volmgr.desired import DesiredMount
 from volmgr.errors import uncertain_if_it_fails
-from volmgr.jobs import Job, device_target, make_writable, mount_options, terms
+from volmgr.jobs import Job, device_target, kept_writable, mount_options, terms
 from volmgr.journal import Journal, MountRecord, SpecRecord
 from volmgr.model.names import kubelet_plugin
 from volmgr.model.volume import Applies, Presence, VolumeMode, VolumeSpec
@@ -60,7 +60,7 @@ class PodSteps:
         path = answer.path or request.target
         at = self._wall()
         with uncertain_if_it_fails():
-            device_path = self._finish_mount(job, request, answer, path)
+            device_path, read_only = self._finish_mount(job, request, answer, path)
             proof = self._proof(job, request, path, device_path)
             identity = None if proof is None else self._host.files.identity(proof)
             done = replace(
@@ -71,6 +71,7 @@ class PodSteps:
                 device_path=device_path,
                 proof=str(proof or ""),
                 identity=identity,
+                read_only=read_only,
                 mounted_at=at,
                 due_at=answer.due_at,
             )
@@ -81,6 +82,7 @@ class PodSteps:
             device_path=device_path or None,
             at=at,
             mount_point=proof if identity is not None and identity.mount is not None else None,
+            read_only=read_only,
             due_at=answer.due_at,
             notices=answer.notices,
         )
@@ -99,19 +101,28 @@ class PodSteps:
         published = device.is_relative_to(self._host.paths.root) and self._host.mounts.is_mount_point(device)
         return device if published else directory / uid
 
-    def _finish_mount(self, job: Job, request: Mount[Any], answer: Mounted, path: Path) -> str:
-        """Do what the core does after the plugin: map the device, or give the files to the Pod's group."""
+    def _finish_mount(self, job: Job, request: Mount[Any], answer: Mounted, path: Path) -> tuple[str, bool | None]:
+        """Do what the core does after the plugin: map the device, or give the files to the Pod's group.
+
+        Gives the device's path, and whether what is mounted is read-only by itself.
+        """
         if request.mode is VolumeMode.BLOCK:
             directory = _map_directory(job, request, self._host)
             device_path = answer.device_path or request.device_path
-            return blockmap.map_device(self._host, device_path, directory, request.pod.uid, request.target)
-        was_there = job.actual is not None and request.pod.uid in job.actual.mounts
-        if was_there and not request.read_only:
-            device = request.device_target  # a directory of the node is bound without having been mounted there
-            ours = device is None or self._host.mounts.is_mount_point(device)
-            make_writable(self._host, _place(request, path), file_system=ours)
+            mapped = blockmap.map_device(self._host, device_path, directory, request.pod.uid, request.target)
+            return mapped, None
+        read_only = self._kept_writable(job, request, _place(request, path))
         self._give_to_group(job, request, path)
-        return answer.device_path
+        return answer.device_path, read_only
+
+    def _kept_writable(self, job: Job, request: Mount[Any], place: Path) -> bool | None:
+        old = job.actual.mounts.get(request.pod.uid) if job.actual else None
+        known = old.read_only if old else None
+        if "ro" in request.options:
+            return known
+        device = request.device_target  # a directory of the node is bound without having been mounted there
+        ours = device is None or self._host.mounts.is_mount_point(device)
+        return kept_writable(self._host, place, request.spec, known=known, was_there=old is not None, file_system=ours)
 
     def _mount_request(self, job: Job, mount: DesiredMount, *, remount: bool) -> Mount[Any]:
         spec, pod = mount.spec, mount.pod

@@ -108,6 +108,7 @@ class _Reconstruction:
             mounted_at=record.mounted_at,
             due_at=record.due_at,
             mount_point=_proof(record, path) if record.identity is not None and record.identity.mount else None,
+            read_only=record.read_only,
             label=record.label,
             inline=record.spec.inline,
             subpaths=record.subpaths,
@@ -194,6 +195,7 @@ class _Reconstruction:
             device_path=record.device_path,
             device_target=target,
             device_is_mount=record.identity is not None and record.identity.mount is not None,
+            device_read_only=record.read_only,
             device_label=record.label,
             size=record.size if proven else 0,
         )

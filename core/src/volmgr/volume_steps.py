@@ -11,7 +11,7 @@ from volmgr import blockmap
 from volmgr.actual import Facts
 from volmgr.desired import DesiredMount
 from volmgr.errors import OperationError, UncertainError, uncertain_if_it_fails
-from volmgr.jobs import Job, device_target, make_writable, mount_options, spec_of, terms
+from volmgr.jobs import Job, device_target, kept_writable, mount_options, spec_of, terms
 from volmgr.journal import Journal, SpecRecord, VolumeRecord
 from volmgr.model.volume import Presence, VolumeMode
 from volmgr.plugin import Attach, Detach, Expand, MountDevice, UnmountDevice, WaitForAttach
@@ -76,13 +76,15 @@ class VolumeSteps:
         answer = job.type.call("mount_device", request, self._host)
         path = answer.device_path or request.device_path
         was_there = job.actual is not None and job.actual.device is not Presence.NO
+        read_only = job.actual.device_read_only if job.actual else None
         with uncertain_if_it_fails():
-            if was_there and spec.mode is VolumeMode.FILESYSTEM and not spec.read_only:
-                make_writable(self._host, target)
+            if spec.mode is VolumeMode.FILESYSTEM and "ro" not in request.options:
+                read_only = kept_writable(self._host, target, spec, known=read_only, was_there=was_there)
             proof = self._host.files.identity(target)
-            self.record(job, device=Presence.YES, device_target=str(target), device_path=path, identity=proof)
+            done = {"device": Presence.YES, "device_target": str(target), "device_path": path}
+            self.record(job, **done, identity=proof, read_only=read_only)
         is_mount = proof is not None and proof.mount is not None
-        return replace(facts, device_path=path, device_target=target, device_is_mount=is_mount)
+        return replace(facts, device_path=path, device_target=target, device_is_mount=is_mount, read_only=read_only)
 
     def unmount_device(self, job: Job, facts: Facts) -> Facts:
         actual = job.actual
@@ -111,7 +113,7 @@ class VolumeSteps:
         if actual.attached is Presence.NO or job.others_detach:
             self._journal.forget_volume(actual.name)
         else:
-            self.record(job, device=Presence.NO, device_target="")
+            self.record(job, device=Presence.NO, device_target="", read_only=None)
         return facts
 
     def detach(self, job: Job, facts: Facts) -> Facts:

@@ -24,13 +24,19 @@ class PublishedSource:
     """What is published: a tmpfs, or only files."""
 
     files: bool = False
+    read_only: bool = False
+    itself: bool = False
+    """It is read-only by itself, as an image is; that is not asked for."""
 
 
 class Published(VolumePlugin[PublishedSource]):
     """Mounts at `mount` below its directory, beside a file of its own."""
 
     name = NAME
-    handles = (Handles("published", source=PublishedSource),)
+    handles = (
+        Handles("published", source=PublishedSource),
+        Handles("csi", driver="published.example.com", source=PublishedSource),
+    )
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -43,7 +49,10 @@ class Published(VolumePlugin[PublishedSource]):
         if request.spec.source.files:
             host.files.write(place / "file", b"of the driver", 0o644)
         else:
+            new = not host.mounts.is_mount_point(place)
             host.mounts.ensure_mounted(place, "tmpfs")
+            if new and request.spec.source.itself:
+                host.mounts.remount(place, ("ro",))
         return Mounted(path=place)
 
     def unmount(self, request: Unmount, host: Host) -> Unmounted:
@@ -72,19 +81,21 @@ class Site:
     node: TestNode
 
     @classmethod
-    def with_pod(cls, host: Host, *, files: bool = False) -> Site:
-        """Let the Pod be mounted."""
+    def with_pod(cls, host: Host, *, files: bool = False, group: int | None = GROUP, **csi: object) -> Site:
+        """Let the Pod be mounted; with more of a source, by a driver of csi."""
         plugin = Published()
         site = cls(host, plugin, TestNode(host, plugins_of(plugin)))
         site.node.sources_ready()
-        volume = {"name": "data", "published": {"files": files}}
-        site.node.apply(pod("web", volume, uid="u1", securityContext={"fsGroup": GROUP}))
+        source = {"csi": {"driver": "published.example.com", **csi}} if csi else {"published": {"files": files}}
+        context = {} if group is None else {"securityContext": {"fsGroup": group}}
+        site.node.apply(pod("web", {"name": "data", **source}, uid="u1", **context))
         assert (site.node.is_mounted("web"), site.plugin.calls) == (True, ["mount"])
         return site
 
     @property
     def directory(self) -> Path:
-        return self.host.paths.volume("u1", NAME, "data")
+        (volume,) = self.node.world.actual
+        return self.host.paths.volume("u1", volume.kubelet_plugin, "data")
 
     @property
     def place(self) -> Path:
@@ -113,6 +124,34 @@ def turned_read_only_it_is_made_writable(host: Host) -> None:
     host.mounts.remount(site.place, ("ro",))
     site.node.mounts_changed()
     assert site.plugin.calls == ["mount", "mount"]
+    assert host.mounts.read_only_below(site.place) == {str(site.place): False}
+
+
+def what_a_driver_made_read_only_by_itself_is_left_as_it_is(host: Host) -> None:
+    site = Site.with_pod(host, itself=True, group=None)
+    site.node.mounts_changed()
+    for _ in range(2):
+        assert (site.plugin.calls, site.node.warnings()) == (["mount"], ())
+        site.restart()
+        site.node.mounts_changed()
+    assert (site.plugin.calls, site.node.warnings()) == (["mount"], ())
+    host.mounts.unmount(site.place)
+    site.node.mounts_changed()
+    site.node.mounts_changed()
+    assert site.plugin.calls == ["mount", "mount"]
+    assert host.mounts.read_only_below(site.place) == {str(site.place): True}
+
+
+def what_a_driver_made_writable_and_turned_read_only_is_repaired(host: Host) -> None:
+    site = Site.with_pod(host, itself=False)
+    site.restart()
+    host.mounts.remount(site.place, ("ro",))
+    site.node.mounts_changed()
+    assert site.plugin.calls == ["mount", "mount"]
+    assert host.mounts.read_only_below(site.place) == {str(site.place): False}
+    host.mounts.remount(site.place, ("ro",))
+    site.restart()
+    site.node.mounts_changed()
     assert host.mounts.read_only_below(site.place) == {str(site.place): False}
 
 
@@ -206,6 +245,8 @@ def a_device_s_bind_that_somebody_unmounts_is_made_again(host: Host, image: Path
 STORIES: tuple[Callable[[Host], None], ...] = (
     unmounted_by_somebody_it_is_mounted_again,
     turned_read_only_it_is_made_writable,
+    what_a_driver_made_read_only_by_itself_is_left_as_it_is,
+    what_a_driver_made_writable_and_turned_read_only_is_repaired,
     after_a_restart_it_is_proven_and_nothing_is_called,
     what_went_while_nobody_looked_is_mounted_again,
     another_mount_in_its_place_is_no_proof,

@@ -5,9 +5,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.flow.core.below import STORIES, Site, a_device_s_bind_that_somebody_unmounts_is_made_again
+from tests.flow.core.below import STORIES, PublishedSource, Site, a_device_s_bind_that_somebody_unmounts_is_made_again
+from tests.flow.core.probes import claim_of, storage
 from volmgr.host.interface import Host
+from volmgr.model.volume import Facets
+from volmgr.plugin import (
+    DeviceMountable,
+    DeviceMounted,
+    DeviceUnmounted,
+    Handles,
+    Mount,
+    MountDevice,
+    Mounted,
+    Objects,
+    Unmount,
+    UnmountDevice,
+    Unmounted,
+    VolumePlugin,
+    VolumeSpec,
+)
 from volmgr.testing import FakeHost
+from volmgr.testing.node import TestNode, plugins_of, pod
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
@@ -35,3 +53,77 @@ def test_files_are_written_again_after_a_reboot() -> None:
     host.reboot()
     site.restart()
     assert site.plugin.calls == ["mount", "mount"]
+
+
+class Staged(VolumePlugin[PublishedSource], DeviceMountable[PublishedSource]):
+    """A driver whose volumes are read-only by themselves once they are mounted on the node."""
+
+    name = "example.com/staged"
+    handles = (Handles("csi", driver="staged.example.com", source=PublishedSource),)
+    supports_mount_options = True
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def facets(self, spec: VolumeSpec[PublishedSource], objects: Objects) -> Facets:
+        del spec, objects
+        return Facets(device=True)
+
+    def device_target(self, spec: VolumeSpec[PublishedSource], host: Host) -> Path:
+        return host.paths.plugin("kubernetes.io/csi") / spec.name / "globalmount"
+
+    def mount_device(self, request: MountDevice[PublishedSource], host: Host) -> DeviceMounted:
+        self.calls.append("mount_device")
+        host.files.ensure_directory(request.target, 0o750)
+        host.mounts.ensure_mounted(request.target, "tmpfs")
+        host.mounts.remount(request.target, ("ro",))
+        return DeviceMounted()
+
+    def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
+        host.filesystems.unmount(request.target)
+        return DeviceUnmounted()
+
+    def mount(self, request: Mount[PublishedSource], host: Host) -> Mounted:
+        self.calls.append("mount")
+        host.files.ensure_directory(request.target / "mount", 0o750)
+        assert request.device_target is not None
+        host.mounts.ensure_bound(request.device_target, request.target / "mount", options=("ro",))
+        return Mounted(path=request.target / "mount")
+
+    def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        host.filesystems.unmount(request.target / "mount")
+        host.files.remove_directory(request.target)
+        return Unmounted()
+
+
+def test_what_is_read_only_by_itself_on_the_node_is_left_as_it_is(host: FakeHost) -> None:
+    staged = Staged()
+    node = TestNode(host, plugins_of(staged))
+    node.sources_ready()
+    node.put_file("storage.yaml", *storage("d1", source={"csi": {"driver": "staged.example.com"}}))
+    node.apply(pod("web", claim_of("data", "d1"), uid="u1"))
+    for starts in range(2):
+        for _ in range(starts):
+            node.start()
+            node.sources_ready()
+        node.mounts_changed()
+        node.advance(60)
+        assert (staged.calls, node.warnings(), node.is_mounted("web")) == (["mount_device", "mount"], (), True)
+    host.mounts.unmount(host.paths.plugin("kubernetes.io/csi") / "pv-d1/globalmount")
+    node.mounts_changed()
+    node.mounts_changed()
+    assert staged.calls == ["mount_device", "mount", "mount_device"]
+    node.delete("u1")
+    assert host.table == {}
+
+
+@pytest.mark.parametrize("options", [["ro"], ["ro", "noatime"]])
+def test_what_mount_options_make_read_only_is_no_trouble(host: FakeHost, options: list[str]) -> None:
+    staged = Staged()
+    node = TestNode(host, plugins_of(staged))
+    node.sources_ready()
+    source = {"csi": {"driver": "staged.example.com"}}
+    node.put_file("storage.yaml", *storage("d1", source=source, mountOptions=options))
+    node.apply(pod("web", claim_of("data", "d1"), uid="u1"))
+    node.mounts_changed()
+    assert (staged.calls, node.warnings()) == (["mount_device", "mount"], ())
