@@ -102,7 +102,6 @@ class Connection:
     _running: int = 0
     _idle_since: float = 0.0
     _closed: bool = False
-    _dialling: threading.Event = field(default_factory=threading.Event)
 
     def call(self, method: Method[Q, A], question: Q, timeout: float) -> A:
         """Ask, within `timeout` seconds; raises CallError."""
@@ -123,27 +122,8 @@ class Connection:
                 self.lost(self)
         return answer
 
-    def dial(self, timeout: float) -> None:
-        """Connect within `timeout` seconds, if that is not so yet; raises CallError."""
-        import grpc
-
-        def heard(state: grpc.ChannelConnectivity) -> None:
-            if state is grpc.ChannelConnectivity.READY:
-                self._dialling.set()
-
-        with self._used("dial") as lent:
-            lent.channel.subscribe(heard, try_to_connect=True)
-            in_time = self._dialling.wait(timeout) and not self._closed
-            lent.channel.unsubscribe(heard)
-            if not in_time:
-                text = f"nobody speaks gRPC at {self.socket} within {timeout:g} s"
-                raise CallError(self.driver, "dial", UNAVAILABLE, text)
-
     def is_answering(self) -> bool:
         """Say whether somebody listens at the socket; takes no time, and is no call."""
-        with self._lock:
-            if self._open is not None:
-                return True
         return is_answering(self.socket)
 
     def close_if_idle(self, idle: float) -> float | None:
@@ -183,12 +163,11 @@ class Connection:
         with self._lock:
             self._closed = True
             running = self._open
-        self._dialling.set()
         if running is not None:
             running.channel.close()
 
     def _ask(self, channel: grpc.Channel, method: Method[Q, A], question: Q, timeout: float) -> A:
-        import grpc
+        from volmgr_csi.quiet_grpc import grpc
 
         ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
         try:
@@ -203,7 +182,7 @@ class Connection:
             raise CallError(self.driver, method.name, "", f"its answer cannot be read: {error}") from error
 
     def _failure(self, method: str, error: Exception) -> CallError:
-        import grpc
+        from volmgr_csi.quiet_grpc import grpc
 
         if not isinstance(error, grpc.Call):
             return CallError(self.driver, method, "", str(error))
@@ -261,7 +240,7 @@ class Connection:
             self.rested(self)
 
     def _opened(self, method: str) -> _Open:
-        import grpc
+        from volmgr_csi.quiet_grpc import grpc
 
         options = (
             ("grpc.max_receive_message_length", MESSAGE_LIMIT),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import socket
 import threading
 import time
 from contextlib import suppress
@@ -24,7 +25,7 @@ from volmgr_csi.registrar_rules import (
 )
 from volmgr_csi.roster import Entry, Roster, TakenError
 from volmgr_csi.settings import CsiSettings
-from volmgr_csi.sockets import knock, stamp_of
+from volmgr_csi.sockets import greet, stamp_of, visit
 
 if TYPE_CHECKING:
     from volmgr_csi.registration.api_pb2 import PluginInfo
@@ -73,6 +74,7 @@ class Handshake:
     _cancelled: threading.Event = field(default_factory=threading.Event)
     _own: list[Connection] = field(default_factory=list[Connection])
     """Connections that nobody else uses yet."""
+    _visitor: socket.socket | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> Ended:
@@ -91,16 +93,21 @@ class Handshake:
         with self._lock:
             self._cancelled.set()
             own = tuple(self._own)
+            if self._visitor is not None:
+                with suppress(OSError):  # the other side may have left
+                    self._visitor.shutdown(socket.SHUT_RDWR)
         for connection in own:
             connection.abort()
 
     def _attempt(self) -> tuple[Outcome, str]:
         try:
-            self._knock()
+            self._greet()
             if self.expected:
                 self._dial()
             else:
                 self._register()
+        except TimeoutError:
+            return Outcome.FAILED, f"nobody speaks gRPC there within {self.settings.dial_timeout:g} s"
         except OSError as error:
             outcome = Outcome.SILENT if error.errno in _SILENT else Outcome.FAILED
             return outcome, f"cannot connect: {error.strerror}"
@@ -112,19 +119,29 @@ class Handshake:
             return Outcome.FAILED, str(error)
         return Outcome.REGISTERED, ""
 
-    def _knock(self) -> None:
-        """Wait until somebody listens, for a while; raises OSError when nobody does."""
+    def _greet(self) -> None:
+        """Wait until who listens there speaks gRPC; raises OSError."""
+        with self._visit() as visitor:
+            with self._lock:
+                self._visitor = visitor
+            try:
+                if self._counts():
+                    greet(visitor, self.settings.dial_timeout)
+            finally:
+                with self._lock:
+                    self._visitor = None
+
+    def _visit(self) -> socket.socket:
+        """Connect as soon as somebody listens, for a while; raises OSError when nobody does."""
         end = time.monotonic() + self.patience
         pause = _FIRST_PAUSE
         while True:
             try:
-                knock(self.path)
+                return visit(self.path)
             except ConnectionRefusedError:
                 if time.monotonic() + pause > end or self._cancelled.wait(pause):
                     raise
                 pause = min(2 * pause, _LONGEST_PAUSE)
-            else:
-                return
 
     def _register(self) -> None:
         """Register by kubelet's protocol."""
@@ -132,7 +149,6 @@ class Handshake:
 
         registrar = Connection(f"registration at {self.path}", self.path)
         self._keep(registrar)
-        registrar.dial(self.settings.dial_timeout)
         said = self._info(registrar)
         try:
             is_registered = self._admit(said)

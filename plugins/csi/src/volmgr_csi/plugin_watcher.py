@@ -56,6 +56,11 @@ class PluginWatcher:
             )
         return ""
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether the directory is not there (any more)."""
+        return not os.path.isdir(self.top)
+
     def fileno(self) -> int:
         """Give the descriptor to poll; -1 while nothing is watched."""
         return -1 if self._watches is None else self._watches.fileno()
@@ -74,9 +79,9 @@ class PluginWatcher:
         before: dict[str, int] = {}
         for _ in range(_ROUNDS):
             wanted = self._wanted(self._watches)
+            self._watches.keep(wanted)  # what is made in a new directory before that is found in the next round
             if wanted == before:
                 return
-            self._watches.keep(wanted)  # what is made in a new directory before that is found in the next round
             before = wanted
 
     def sockets(self) -> dict[str, Stamp]:

@@ -114,7 +114,8 @@ class Registrar:
                 self._turn()
             except Exception as error:  # noqa: BLE001 - a bug; without this thread no driver would ever be seen again
                 _log.exception("the registrar stopped; it starts anew in %s s", self._settings.watch_retry)
-                self._fall_back(f"internal error: {error!r}; see the log")
+                self._fall_back()
+                self._say(f"internal error: {error!r}; see the log")
             self._wait()
 
     def _turn(self) -> None:
@@ -143,8 +144,11 @@ class Registrar:
     def _look(self, touched: frozenset[str], *, everything: bool) -> None:
         """Compare what lies there with what is known of it."""
         self._look_at = NEVER
-        self._say(self._watcher.make())
-        self._watch()
+        problem = self._watcher.make()
+        not_watched = self._watch()
+        if self._watcher.is_missing:  # it went before what it lies in was watched
+            problem = self._watcher.make()
+        self._say(problem or not_watched)
         now = time.monotonic()
         found = self._watcher.sockets()
         for path in self._sites.registry.keys() - found.keys():
@@ -158,13 +162,16 @@ class Registrar:
         self._look_at_endpoints(now)
         self._has_looked = True
 
-    def _watch(self) -> None:
+    def _watch(self) -> str:
+        """Watch what there is; say what is wrong where that cannot be."""
         entries = self._roster.entries()
         endpoints = (entry.driver.connection.socket for entry in entries.values())
         try:
             self._watcher.watch({*(site.path for site in self._sites.configured.values()), *endpoints})
         except OperationError as error:
-            self._fall_back(f"drivers are not watched: {error}")
+            self._fall_back()
+            return f"drivers are not watched: {error}"
+        return ""
 
     def _observe(self, site: Site, *, touched: bool, now: float) -> None:
         site.observe(stamp_of(site.path), now, touched=touched, is_old=not self._has_looked)
@@ -182,10 +189,9 @@ class Registrar:
             ):
                 connection.reopen()
 
-    def _fall_back(self, problem: str) -> None:
+    def _fall_back(self) -> None:
         self._watcher.close()
         self._look_at = time.monotonic() + self._settings.watch_retry
-        self._say(problem)
 
     def _say(self, problem: str) -> None:
         if problem and problem != self._problem:
@@ -213,14 +219,18 @@ class Registrar:
             self._leave(site)
             return
         self._seen.note(driver)
-        self._watch()
+        if not_watched := self._watch():
+            self._say(not_watched)
         self._look_at_endpoints(time.monotonic())
 
     def _leave(self, site: Site) -> None:
         """Retire the driver that a socket registered, if it did."""
+        leaving = [entry.driver for entry in self._roster.entries().values() if entry.socket == site.path]
+        if leaving:
+            self._seen.note(*leaving)
+            self._tell_absences()  # before anybody asks for it in vain
         driver = self._roster.leave(site.path)
         if driver is not None:
-            self._seen.note(driver)
             self._inquiries.follow(self._roster.entries(), time.monotonic())
             self._sites.vacate(driver.name, time.monotonic())
 
@@ -255,10 +265,15 @@ class Registrar:
 
     def _report(self) -> None:
         """Say where drivers are looked for, and what is wrong with those that are none."""
+        self._tell_absences()
         problems = self._sites.problems()
-        absences = {seen.name: seen.absence() for seen in self._seen.all()}
-        self.known.absences = absences | {name: f"its registration failed: {text}" for name, text in problems.items()}
         searched = Searched(field=CSI_FIELD, places=(self._watcher.top,), misfits=problems, problem=self._problem)
         if searched != self._told:
             self._told = searched
             self._drivers.report(searched)
+
+    def _tell_absences(self) -> None:
+        absences = {seen.name: seen.absence() for seen in self._seen.all()}
+        for name, problem in self._sites.problems().items():
+            absences[name] = "; ".join((*filter(None, (absences.get(name),)), f"its registration failed: {problem}"))
+        self.known.absences = absences

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import socket
 import stat
+import time
 from dataclasses import dataclass
 
 _LONGEST = 107
@@ -13,6 +15,12 @@ _LONGEST = 107
 
 _PLAIN = re.compile(r"/[\w./~+@:,=-]*", re.ASCII)
 """What gRPC takes as it is: it reads the path as that of a URI."""
+
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_SETTINGS = b"\0\0\0\x04\0\0\0\0\0"
+"""The first frame of either side of HTTP/2, here without any settings: RFC 9113, section 3.4."""
+_KIND = 3  # where the header of a frame has its type
+_SHORTEST = 0.001  # seconds: 0 would be not to wait at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +59,42 @@ class Address:
             self._descriptor = -1
 
 
-def knock(path: str) -> None:
-    """Connect to a socket and leave; raises OSError where nobody listens (ECONNREFUSED) or none is there."""
+def visit(path: str) -> socket.socket:
+    """Connect to a socket; raises OSError where nobody listens (ECONNREFUSED), or none is there."""
     address = Address(path)
+    visitor = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as visitor:
-            visitor.connect(address.path)
-    except BlockingIOError:
-        return  # its backlog is full: it is slow, and there
+        visitor.connect(address.path)
+    except OSError:
+        visitor.close()
+        raise
     finally:
         address.close()
+    return visitor
+
+
+def greet(visitor: socket.socket, timeout: float) -> None:
+    """Wait until who listens speaks HTTP/2, as all gRPC does; raises OSError where that does not come in time."""
+    end = time.monotonic() + timeout
+    visitor.settimeout(timeout)
+    visitor.sendall(_PREFACE + _SETTINGS)
+    answer = b""
+    while len(answer) < len(_SETTINGS):
+        visitor.settimeout(max(end - time.monotonic(), _SHORTEST))
+        more = visitor.recv(len(_SETTINGS) - len(answer))
+        if not more:
+            raise ConnectionAbortedError(errno.ECONNABORTED, "it hung up before it spoke gRPC")
+        answer += more
+    if answer[_KIND] != _SETTINGS[_KIND]:
+        raise OSError(errno.EPROTO, "what it speaks is not gRPC")
 
 
 def is_answering(path: str) -> bool:
     """Say whether somebody listens at a path."""
     try:
-        knock(path)
+        visit(path).close()
+    except BlockingIOError:
+        return True  # its backlog is full: it is slow, and there
     except OSError:
         return False
     return True
