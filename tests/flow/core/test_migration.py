@@ -6,15 +6,29 @@ from typing import Any
 
 import pytest
 
+from tests.flow.core.pool import Pool, PoolProvisioner
 from tests.flow.core.probes import Disk, Plain, Script, claim_of, storage
+from tests.unit.sources.claim_bench import pvc
 from volmgr.config import Config
 from volmgr.errors import ManifestError
 from volmgr.model.volume import Facets
-from volmgr.plugin import CsiSource, Handles, Host, ObjectRef, Reference, VolumeSpec, csi_volume_name
+from volmgr.plugin import (
+    CsiSource,
+    Handles,
+    Host,
+    ObjectRef,
+    Provision,
+    Provisioned,
+    Reference,
+    StorageClass,
+    VolumeSpec,
+    csi_volume_name,
+)
 from volmgr.report.pods import pod_status
 from volmgr.report.why import why
 from volmgr.testing import FakeHost
 from volmgr.testing.node import FILES, TestNode, plugins_of, pod
+from volmgr.volume_type import Origin
 
 CSI, DRIVER, UNIQUE = "kubernetes.io/csi", "ebs.csi.aws.com", "kubernetes.io/csi/ebs.csi.aws.com^vol-1"
 NAME = "ebs.csi.aws.com-vol-1"
@@ -179,6 +193,70 @@ def test_a_pod_that_returns_with_another_disk_has_the_first_one_unmounted(node: 
     node.release(hold)
     assert node.is_mounted("web"), node.warnings()
     assert [each.name for each in node.world.actual] == [UNIQUE.replace("vol-1", "vol-2")]
+
+
+class EbsPool(PoolProvisioner):
+    """Makes volumes for the driver, and keeps the class that it was asked with."""
+
+    def __init__(self, pool: Pool, name: str = DRIVER) -> None:
+        super().__init__(pool)
+        self.name = name
+        self.classes: list[StorageClass] = []
+
+    def serves(self, provisioner: str) -> bool:
+        return provisioner == self.name
+
+    def provision(self, request: Provision, host: Host) -> Provisioned:
+        self.classes.append(request.storage_class)
+        super().provision(request, host)
+        return Provisioned(source={"csi": {"driver": DRIVER, "volumeHandle": "vol-1"}})
+
+
+OLD_CLASS = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "fast"},
+    "provisioner": "kubernetes.io/aws-ebs",
+    "parameters": {"fsType": "xfs", "zones": "us-east-1a,us-east-1b"},
+}
+
+
+def test_a_class_of_an_in_tree_type_has_its_volumes_made_by_the_driver(host: FakeHost, script: Script) -> None:
+    plugins, maker = plugins_of(Generic(script)), EbsPool(Pool())
+    plugins.provisioners.append((maker, Origin("test-pool", "0", "test")))
+    node = TestNode(host, plugins, sources=("api", FILES))
+    node.sources_ready()
+    node.put_file("class.yaml", OLD_CLASS, pvc("c", storageClassName="fast"))
+    node.apply(pod("web", claim_of("data", "c"), uid="u1"))
+    assert node.is_mounted("web"), node.warnings()
+    (asked,) = maker.classes
+    assert (asked.provisioner, asked.parameters) == (DRIVER, {"csi.storage.k8s.io/fstype": "xfs"})
+    zones = {"key": DRIVER_ZONE, "values": ["us-east-1a", "us-east-1b"]}
+    assert asked.allowed_topologies == ({"matchLabelExpressions": [zones]},)
+
+
+def test_who_serves_the_in_tree_class_itself_wins(host: FakeHost, script: Script) -> None:
+    plugins, maker = plugins_of(Generic(script)), EbsPool(Pool(), "kubernetes.io/aws-ebs")
+    plugins.provisioners.append((maker, Origin("test-pool", "0", "test")))
+    node = TestNode(host, plugins, sources=("api", FILES))
+    node.sources_ready()
+    node.put_file("class.yaml", OLD_CLASS, pvc("c", storageClassName="fast"))
+    node.apply(pod("web", claim_of("data", "c"), uid="u1"))
+    (asked,) = maker.classes
+    assert (asked.provisioner, dict(asked.parameters)) == (OLD_CLASS["provisioner"], OLD_CLASS["parameters"])
+
+
+def test_a_class_that_says_its_zones_twice_has_no_volumes_made(host: FakeHost, script: Script) -> None:
+    plugins, maker = plugins_of(Generic(script)), EbsPool(Pool())
+    plugins.provisioners.append((maker, Origin("test-pool", "0", "test")))
+    node = TestNode(host, plugins, sources=("api", FILES))
+    node.sources_ready()
+    topologies = [{"matchLabelExpressions": [{"key": ZONE, "values": ["us-east-1a"]}]}]
+    node.put_file("class.yaml", {**OLD_CLASS, "allowedTopologies": topologies}, pvc("c", storageClassName="fast"))
+    node.apply(pod("web", claim_of("data", "c"), uid="u1"))
+    assert maker.classes == []
+    (found,) = why(node.world, "web")
+    assert "nobody here makes one as kubernetes.io/aws-ebs would" in found.text
 
 
 def test_a_package_that_serves_the_field_wins(host: FakeHost, script: Script) -> None:

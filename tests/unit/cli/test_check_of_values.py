@@ -15,6 +15,22 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(cli, words)
 
 
+def test_a_class_of_an_in_tree_type_that_its_driver_could_not_read_is_named_with_its_field(tmp_path: Path) -> None:
+    document = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "fast"},
+        "provisioner": "kubernetes.io/gce-pd",
+        "parameters": {"zone": "us-central1-a"},
+    }
+    file = tmp_path / "class.json"
+    file.write_text(json.dumps(document))
+    assert run("check", str(file)).exit_code == 0
+    topologies = [{"matchLabelExpressions": [{"key": "topology.gke.io/zone", "values": ["us-central1-a"]}]}]
+    file.write_text(json.dumps({**document, "allowedTopologies": topologies}))
+    assert "document 1: allowedTopologies: stands beside the parameter zone" in run("check", str(file)).stderr
+
+
 def manifest(tmp_path: Path, *volumes: dict[str, object], container: dict[str, object] | None = None) -> str:
     names = [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes]
     one = {"name": "c", "volumeMounts": names, **(container or {})}

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from volmgr.claims import CLAIM_FIELDS
 from volmgr.errors import PluginError, SpecError, VolmgrError
+from volmgr.in_tree import MIGRATED
 from volmgr.manifest.pods import placed_containers
 from volmgr.model import expansion
+from volmgr.model.objects import StorageClass
 from volmgr.model.pod import Pod
 from volmgr.model.volume import ClaimRef, PersistentVolume
 from volmgr.populator import TypedVolume, persistent_volume, pod_volume
@@ -32,9 +34,22 @@ def refusals(item: Object, plugins: Plugins) -> Iterator[Refusal]:
     """Give what is wrong with an object; who serves a type is said by others."""
     if isinstance(item, PersistentVolume):
         yield from _of_persistent_volume(item, plugins)
+    if isinstance(item, StorageClass):
+        yield from _of_class(item)
     if isinstance(item, Pod):
         yield from _of_volumes(item, plugins)
         yield from _of_expressions(item)
+
+
+def _of_class(storage_class: StorageClass) -> Iterator[Refusal]:
+    if storage_class.provisioner in MIGRATED.values():
+        from volmgr import migration
+
+        try:
+            migration.class_csi(storage_class)
+        except SpecError as error:
+            field, _, problem = str(error).partition(": ")
+            yield Refusal(field, problem)
 
 
 def _of_persistent_volume(pv: PersistentVolume, plugins: Plugins) -> Iterator[Refusal]:

@@ -6,10 +6,11 @@ Imported only where there is such a volume. Each function raises SpecError, whic
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from volmgr.errors import SpecError
-from volmgr.in_tree import MIGRATED
+from volmgr.in_tree import DRIVERS, MIGRATED
 from volmgr.migration.aws_ebs import AWS_EBS
 from volmgr.migration.azure_disk import AZURE_DISK
 from volmgr.migration.azure_file import AZURE_FILE
@@ -19,11 +20,13 @@ from volmgr.migration.portworx import PORTWORX
 from volmgr.migration.translation import PodVolumeSource, Provisioning, Translation
 from volmgr.migration.vsphere import VSPHERE
 from volmgr.model.names import escape, is_file_name
+from volmgr.model.objects import StorageClass
 from volmgr.model.volume import PersistentVolume
 
 __all__ = [
     "PodVolumeSource",
     "Provisioning",
+    "class_csi",
     "in_tree",
     "inline_csi",
     "persistent_csi",
@@ -75,6 +78,23 @@ def provisioning(given: Provisioning) -> Provisioning:
     if field is None:
         raise SpecError(f"provisioner: {given.provisioner!r} is no in-tree type that a csi driver took the place of")
     return _BY_FIELD[field].provisioning(given)
+
+
+def class_csi(storage_class: StorageClass) -> StorageClass:
+    """Give a StorageClass of an in-tree type as one of its driver."""
+    asked = Provisioning(
+        provisioner=storage_class.provisioner,
+        parameters=storage_class.parameters,
+        allowed_topologies=storage_class.allowed_topologies,
+    )
+    told = provisioning(asked)
+    field = next(field for field, name in MIGRATED.items() if name == storage_class.provisioner)
+    return replace(
+        storage_class,
+        provisioner=DRIVERS[field],
+        parameters=told.parameters,
+        allowed_topologies=told.allowed_topologies,
+    )
 
 
 def repaired_handle(driver: str, handle: str, node_id: str) -> str:

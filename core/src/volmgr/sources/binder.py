@@ -18,6 +18,7 @@ from volmgr.model.pod import Pod
 from volmgr.model.volume import PersistentVolume
 from volmgr.sources.bindings import Binding, Bindings
 from volmgr.sources.changes import Change, ObjectChanged, ObjectLeft, PodAccepted
+from volmgr.sources.in_tree_classes import as_its_driver_reads
 from volmgr.sources.made_volumes import MadeVolumes, Stage, is_being_made, unfinished
 from volmgr.sources.shelf import Links
 from volmgr.sources.stock import PV, PVC, ClaimStanding, Standing, Stock, volume_ref
@@ -349,7 +350,7 @@ class Binder:
 
     def _maker(self, claim: PersistentVolumeClaim, storage_class: str) -> str:
         """Give the provisioner that is to make a volume for a claim; empty: none can."""
-        known = self._stock.classes.get(storage_class)
+        known = self._class(storage_class)
         if known is None or known.provisioner == pairing.NO_PROVISIONER:
             return ""
         return "" if claim.selector is not None or claim.data_source else known.provisioner
@@ -374,8 +375,13 @@ class Binder:
         why = pv.message if pv.phase in {"Failed", "Released"} else pairing.refusal(claim, pv, storage_class)
         return f"{PV} {name}, which it names, is not for it: {why}" if why else ""
 
+    def _class(self, name: str) -> StorageClass | None:
+        """Give a class as who makes its volumes reads it: one of an in-tree type that nobody serves, as csi does."""
+        known = self._stock.classes.get(name)
+        return known if known is None or self._serves(known.provisioner) else as_its_driver_reads(known)
+
     def _nothing_fits(self, claim: PersistentVolumeClaim, storage_class: str) -> str:
-        known = self._stock.classes.get(storage_class)
+        known = self._class(storage_class)
         maker = "" if known is None or known.provisioner == pairing.NO_PROVISIONER else known.provisioner
         nobody = f", and nobody here makes one as {maker} would" if maker else ""
         if maker and claim.data_source:
@@ -430,7 +436,7 @@ class Binder:
         if ref not in self._makers or claim is None:
             return None
         name = pairing.claim_class(claim, pairing.default_class(self._stock.classes.values()))
-        storage_class = self._stock.classes.get(name)
+        storage_class = self._class(name)
         return None if storage_class is None else (claim, storage_class)
 
     def begin(self, ref: ObjectRef) -> None:
