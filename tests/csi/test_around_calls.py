@@ -125,8 +125,8 @@ def test_calls_for_one_volume_never_overlap_when_many_pods_leave_at_once_i21(
 
 
 def test_a_pod_that_is_there_before_its_driver_is_mounted_when_that_registers_i79(top: Path) -> None:
-    slow = {"backoff_initial": "10m", "backoff_max": "10m"}  # so that it cannot be the next try
-    with CsiNode(top, required_drivers=[NAME], **slow) as node:
+    slow = "10m"  # so that it cannot be the next try
+    with CsiNode(top, required_drivers=[NAME], backoff_initial=slow, backoff_max=slow) as node:
         node.put("driver.json", objects.driver_object(NAME), *objects.bound(NAME, "disk"))
         node.put("shop.json", pod("shop", objects.claimed("disk")))
         node.until_why("shop", NAME)
