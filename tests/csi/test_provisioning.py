@@ -186,3 +186,20 @@ def test_secrets_of_a_class_reach_each_call_they_are_for_and_no_disk(node: CsiNo
     state = [path for path in (node.root / "volmgr").rglob("*") if path.is_file()]
     assert not [path for path in state if b"very secret" in path.read_bytes()]
     assert "very secret" not in node.log.read_text()
+
+
+def test_a_volume_that_the_storage_has_and_nobody_knows_is_listed_and_left_alone(
+    node: CsiNode, driver: ProcessDriver
+) -> None:
+    stranger = "pvc-ffffffff-92fc-5438-bfde-25049d835bd6"
+    driver.add_volume(stranger)
+    driver.add_volume("an-administrators")
+    node.put("all.yaml", fast(), wanted())
+    driver.until_called("CreateVolume", code="OK")
+    (orphan,) = node.json("orphans")["orphans"]
+    assert orphan["volume"] == stranger
+    assert orphan["reason"].startswith(f"{NAME} has it, and it looks made for a claim; nothing here knows it")
+    driver.script(Rule(method="ListVolumes", code="UNAVAILABLE", message="later"))
+    (problem,) = node.json("orphans")["problems"]
+    assert problem == f"what {NAME} has cannot be listed: ListVolumes of csi driver {NAME} failed: UNAVAILABLE: later"
+    assert {each.id for each in driver.volumes.all()} >= {stranger, "an-administrators"}

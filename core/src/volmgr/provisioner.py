@@ -107,10 +107,10 @@ class Provisioner(Protocol):
         """Give a volume more room."""
         ...
 
-    def strangers(self, provisioner: str, known: frozenset[str], host: Host) -> tuple[str, ...]:
+    def strangers(self, provisioner: str, known: frozenset[str], host: Host, deadline: float) -> tuple[str, ...]:
         """Name volumes that the storage has and that look made by a `provision`, but are of no volume in `known`.
 
-        `known` has the names of PersistentVolumes, and the values of the source field that names each in the storage.
-        Asked when somebody looks for orphans.
+        `known` has the names of PersistentVolumes, and the texts of their sources: one of them names each in the
+        storage. Asked when somebody looks for orphans; nothing is deleted for that.
         """
         ...

@@ -18,6 +18,7 @@ from volmgr.reconciler import Reconciler
 from volmgr.report.claims import check_deletable, check_unused, deletable
 from volmgr.report.contact import is_unserved
 from volmgr.report.drain import Drained, drained
+from volmgr.report.orphans import OrphansReport, orphans_report, storage_of, with_strangers
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.why import summary_for_timeout
 from volmgr.server.engine import Action, ApplyResult, Deleted
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LISTING = 5.0
+"""Seconds in which storage has to say which volumes it has, for who looks for orphans."""
 _CONDITIONS = {"mounted": is_mounted, "unmounted": is_unmounted}
 _ACTIONS = {"created": Action.CREATED, "pending": Action.CREATED, "changed": Action.UPDATED}
 
@@ -208,6 +211,26 @@ class Service:
         if outcome.value:
             raise UncertainError(f"deleting PersistentVolume {name}: {outcome.value}; it is tried again")
         return f"PersistentVolume {name} is deleted, with what was on it"
+
+    def orphans(self) -> OrphansReport:
+        """Report what was kept without a Pod or a claim, and what storage has that nobody knows."""
+        report, storage = self.ask(lambda world: (orphans_report(world), storage_of(world)))
+        provisions = self._registry.provisions
+        if provisions is None:
+            return report
+        known = storage.known | provisions.names()
+        found: list[tuple[str, str]] = []
+        problems: list[str] = []
+        for name in storage.provisioners:
+            try:
+                maker = self._reconciler.world.plugins.provisioner(name)
+                deadline = self._host.clock() + LISTING
+                strangers = maker.strangers(name, known, self._host, deadline) if maker is not None else ()
+            except VolmgrError as error:
+                problems.append(f"what {name} has cannot be listed: {error}")
+            else:
+                found += ((name, stranger) for stranger in strangers)
+        return with_strangers(report, found, problems)
 
     def drain(self, timeout: float) -> Drained:
         """Take everything down, and give what is left, and why."""

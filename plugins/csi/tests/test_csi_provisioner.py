@@ -24,6 +24,7 @@ from volmgr_csi.settings import CsiSettings
 NAME = "fault.csi.test"
 MADE = "pvc-030f6058-92fc-5438-bfde-25049d835bd6"
 MIB = 1 << 20
+LATER = float("inf")
 FAST = StorageClass(metadata=ObjectMeta(name="fast"), provisioner=NAME)
 CLAIM = PersistentVolumeClaim(
     metadata=ObjectMeta(name="orders", namespace="shop", uid="u1"),
@@ -324,19 +325,19 @@ def test_volumes_that_look_made_for_claims_and_are_nobodys_are_named(control: Co
     for handle in (MADE, f"{other}-2", "an-administrators", f"snap-{MADE}-x"):
         control.fault.add_volume(handle)
     control.fault.add_volume("opaque", context={"csi.storage.k8s.io/pv/name": other})
-    assert set(maker.strangers(NAME, frozenset({MADE}), control.host)) == {f"{other}-2", "opaque"}
-    assert maker.strangers(NAME, frozenset({MADE, "opaque", f"{other}-2"}), control.host) == ()
-    assert maker.strangers("other.csi.test", frozenset(), control.host) == ()
+    assert set(maker.strangers(NAME, frozenset({MADE}), control.host, LATER)) == {f"{other}-2", "opaque"}
+    assert maker.strangers(NAME, frozenset({MADE, "opaque", f"{other}-2"}), control.host, LATER) == ()
+    assert maker.strangers("other.csi.test", frozenset(), control.host, LATER) == ()
 
 
 def test_volumes_are_listed_page_by_page(control: Control, maker: CsiProvisioner) -> None:
     control.fault.add_volume(MADE)
     control.fault.script(Rule(method="ListVolumes", answer={"nextToken": "1", "entries": []}))
-    assert maker.strangers(NAME, frozenset(), control.host) == ()
+    assert maker.strangers(NAME, frozenset(), control.host, LATER) == ()
     assert [call.request.get("startingToken") for call in control.fault.calls("ListVolumes")] == [None, "1"]
 
 
 def test_a_driver_that_lists_nothing_names_none(tmp_path: Path) -> None:
     with controlled(tmp_path, controller=(CREATE,)) as control:
         control.fault.add_volume(MADE)
-        assert CsiProvisioner(control.host).strangers(NAME, frozenset(), control.host) == ()
+        assert CsiProvisioner(control.host).strangers(NAME, frozenset(), control.host, LATER) == ()

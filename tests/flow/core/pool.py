@@ -93,8 +93,9 @@ class PoolProvisioner:
         self.pool.act(f"grow {name}", lambda: self.pool.volumes.update({name: request.size}))
         return Grown(size=self.pool.volumes[name], by_nodes=self.pool.by_nodes)
 
-    def strangers(self, provisioner: str, known: frozenset[str], host: Host) -> tuple[str, ...]:
-        del provisioner, host
+    def strangers(self, provisioner: str, known: frozenset[str], host: Host, deadline: float) -> tuple[str, ...]:
+        del provisioner, host, deadline
+        _raise_next(self.pool.before)
         return tuple(sorted(self.pool.volumes.keys() - known))
 
 

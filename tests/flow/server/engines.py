@@ -15,6 +15,7 @@ from volmgr.model.meta import ObjectRef
 from volmgr.report.drain import Drained
 from volmgr.report.events import EventLog
 from volmgr.report.mounts import MountsReport, plan_mounts
+from volmgr.report.orphans import OrphansReport, orphans_report, with_strangers
 from volmgr.report.waiting import is_mounted, is_unmounted
 from volmgr.report.why import summary_for_timeout
 from volmgr.report.world import Hold, World
@@ -38,6 +39,9 @@ class FakeEngine:
     reloaded: Callable[[], None] = field(default=lambda: None)
     """Called when a reload was asked for."""
     changed: threading.Condition = field(default_factory=threading.Condition)
+    strangers: tuple[tuple[str, str], ...] = ()
+    """Volumes that storage has and nobody knows: whose, and which."""
+    problems: tuple[str, ...] = ()
     asked: list[str] = field(default_factory=list[str])
 
     def ask(self, query: Callable[[World], T], timeout: float = 10.0) -> T:
@@ -97,6 +101,9 @@ class FakeEngine:
             raise OperationError(f"PersistentVolume of {wanted} is not deleted: default/web still has it")
         self.asked.append(f"delete {wanted} {timeout:g}")
         return f"the volume of {wanted} is deleted"
+
+    def orphans(self) -> OrphansReport:
+        return with_strangers(orphans_report(self.world), self.strangers, self.problems)
 
     def drain(self, timeout: float) -> Drained:
         self.asked.append(f"drain {timeout:g}")

@@ -396,3 +396,18 @@ def test_data_is_deleted_only_where_that_is_said(client: Client, engine: FakeEng
     with pytest.raises(Refused, match=r"say so by \?data=true"):
         client.request("DELETE", "/v1/volumes/v")
     assert engine.asked == []
+
+
+def test_orphans_names_volumes_that_nobody_knows_and_storage_that_cannot_be_asked(
+    client: Client, engine: FakeEngine
+) -> None:
+    engine.strangers = (("disks.example.com", "pvc-1"),)
+    engine.problems = ("what other.example.com has cannot be listed: it sleeps",)
+    found = volmgr(client, "orphans")
+    assert found.stdout.startswith(
+        "pvc-1  disks.example.com has it, and it looks made for a claim; nothing here knows it"
+    )
+    assert found.stderr == "volmgr: what other.example.com has cannot be listed: it sleeps\n"
+    assert json.loads(volmgr(client, "orphans", "-o", "json").stdout)["problems"] == list(engine.problems)
+    engine.strangers = ()
+    assert "nothing is left over" not in volmgr(client, "orphans").output

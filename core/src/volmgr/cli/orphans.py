@@ -22,8 +22,11 @@ def command(session: Session) -> None:
     if session.json:
         output.print_json(body)
         return
-    orphans = cast("OrphansReport", output.decode(body)).orphans
-    if not orphans:
+    report = cast("OrphansReport", output.decode(body))
+    orphans = report.orphans
+    if not orphans and not report.problems:
         click.echo("nothing is left over")
     for orphan in orphans:
         click.echo("  ".join(filter(None, (orphan.pod_uid, orphan.path or orphan.volume, orphan.reason))))
+    for problem in report.problems:
+        click.echo(f"volmgr: {problem}", err=True)

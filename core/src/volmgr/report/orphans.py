@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from volmgr.model.objects import StorageClass
 from volmgr.model.volume import PersistentVolume
 from volmgr.report.volumes import missing_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from volmgr.report.world import World
 
@@ -26,9 +27,38 @@ class OrphanReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphansReport:
-    """All that was kept, by path."""
+    """All that was kept, by path; `problems` are why somebody's storage could not be looked into."""
 
     orphans: tuple[OrphanReport, ...]
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Whose storage may have volumes that nobody knows, and what is known: names, and texts of sources."""
+
+    provisioners: tuple[str, ...]
+    known: frozenset[str]
+
+
+def storage_of(world: World) -> Storage:
+    """Give the provisioners of all classes, and what says which volumes are known."""
+    items = [entry.item for entry in world.objects.values()]
+    names = {item.provisioner for item in items if isinstance(item, StorageClass)}
+    known = set(world.unfinished)
+    for item in items:
+        if isinstance(item, PersistentVolume):
+            known |= {item.metadata.name, *(value for value in item.source.values() if isinstance(value, str))}
+    return Storage(tuple(sorted(names)), frozenset(known))
+
+
+def with_strangers(report: OrphansReport, found: Iterable[tuple[str, str]], problems: Iterable[str]) -> OrphansReport:
+    """Add volumes of storage that look made for claims, each as its provisioner and what that calls it."""
+    reason = (
+        "{} has it, and it looks made for a claim; nothing here knows it: look, then delete it by the storage's tools"
+    )
+    strangers = (OrphanReport(pod_uid="", path="", reason=reason.format(maker), volume=name) for maker, name in found)
+    return OrphansReport(orphans=(*report.orphans, *strangers), problems=tuple(problems))
 
 
 def orphans_report(world: World) -> OrphansReport:

@@ -13,7 +13,6 @@ from volmgr.report import pods as pod_reports
 from volmgr.report.claims import claims_report
 from volmgr.report.doctor import doctor as doctor_report
 from volmgr.report.installed import plugins_report
-from volmgr.report.orphans import orphans_report
 from volmgr.report.plan import plan_report
 from volmgr.report.why import WhyReport, why
 from volmgr.server import messages
@@ -240,9 +239,9 @@ def reload(engine: Engine, request: Request, argument: str) -> bytes:
 
 
 def orphans(engine: Engine, request: Request, argument: str) -> bytes:
-    """Give what was kept without a Pod."""
+    """Give what was kept without a Pod or a claim."""
     del request, argument
-    return messages.json(engine.ask(orphans_report))
+    return messages.json(engine.orphans())
 
 
 def doctor(engine: Engine, request: Request, argument: str) -> bytes:

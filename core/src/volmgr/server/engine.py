@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from volmgr.report.drain import Drained
     from volmgr.report.events import EventLog
     from volmgr.report.mounts import MountsReport
+    from volmgr.report.orphans import OrphansReport
     from volmgr.report.world import Hold, World
 
 T = TypeVar("T")
@@ -92,6 +93,10 @@ class Engine(Protocol):
         Raises KeyError (unknown), OperationError (it must stay), or UncertainError: it goes on, but was not done within
         `timeout` seconds, or failed so far.
         """
+        ...
+
+    def orphans(self) -> OrphansReport:
+        """Report what was kept without a Pod or a claim, and volumes that storage has and nobody knows."""
         ...
 
     def drain(self, timeout: float) -> Drained:

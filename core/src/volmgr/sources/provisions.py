@@ -85,6 +85,11 @@ class Provisions:
         with self._lock:
             return self._volumes.find(name)
 
+    def names(self) -> frozenset[str]:
+        """Give the PersistentVolume's name of every volume that is being made, or was."""
+        with self._lock:
+            return frozenset(each.name for each in self._volumes.all())
+
     def complete(self, name: str, made: Provisioned) -> PersistentVolume:
         """Let a volume be there that was made. Raises OperationError; SpecError when what was made is no volume."""
         with self._lock:

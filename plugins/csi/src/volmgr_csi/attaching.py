@@ -128,6 +128,8 @@ def attach(request: Attach[CsiSource], host: Host, driver: Driver) -> Attached:
     try:
         context = _publish(question, host, driver, request.deadline)
     except CallError as error:
+        if error.code == "RESOURCE_EXHAUSTED":  # what it said of its limit does not hold any more
+            drivers_of(host).refresh(driver.name)
         if error.is_final and before is None:
             records.remove(name)
         raise error.as_outcome() from error

@@ -142,13 +142,14 @@ class CsiProvisioner:
             raise error.as_outcome() from error
         return Grown(size=answer.capacity_bytes or request.size, by_nodes=answer.node_expansion_required)
 
-    def strangers(self, provisioner: str, known: frozenset[str], host: Host) -> tuple[str, ...]:
+    def strangers(self, provisioner: str, known: frozenset[str], host: Host, deadline: float) -> tuple[str, ...]:
         """Name volumes of a driver whose ids or contexts look like names that CreateVolume was given here."""
         driver = self._known.find(provisioner)
         if driver is None or driver.retired or LISTS not in driver.controller:
             return ()
         try:
-            return tuple(volume_id for volume_id, name in _made_by_us(driver, host) if not known & {volume_id, name})
+            made = _made_by_us(driver, host, deadline)
+            return tuple(volume_id for volume_id, name in made if not known & {volume_id, name})
         except CallError as error:
             raise error.as_outcome() from error
 
@@ -270,14 +271,14 @@ def _capability(volume: PersistentVolume, driver: Driver) -> csi.VolumeCapabilit
     )
 
 
-def _made_by_us(driver: Driver, host: Host) -> Iterator[tuple[str, str]]:
+def _made_by_us(driver: Driver, host: Host, deadline: float) -> Iterator[tuple[str, str]]:
     """Give the volumes of a driver that look made for claims: each by its id, and the PersistentVolume's name."""
     from volmgr_csi.methods import LIST
     from volmgr_csi.v1 import csi_pb2 as csi
 
     token = ""
     while True:
-        answer = _call(driver, LIST, csi.ListVolumesRequest(starting_token=token), host, float("inf"))
+        answer = _call(driver, LIST, csi.ListVolumesRequest(starting_token=token), host, deadline)
         for entry in answer.entries:
             told = entry.volume.volume_context.get(_VOLUME, "")
             found = _MADE.search(f"{told} {entry.volume.volume_id}")
