@@ -6,7 +6,7 @@ import json
 import os
 import select
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -99,15 +99,18 @@ class ThreadDriver(Records):
 class ProcessDriver(Records):
     """A driver that is a process; what it keeps is there when it starts again, its rules are not."""
 
-    def __init__(self, top: Path, profile: Profile, registration: Path | None) -> None:
+    def __init__(self, top: Path, profile: Profile, registration: Path | None, within: Sequence[str] = ()) -> None:
+        """Run it; `within` is a command that executes another one somewhere else, such as unshare."""
         super().__init__(top, profile, registration)
+        self._within = within
         self._control = top / "control.sock"
         self.start()
 
     def start(self, *rules: Rule) -> None:
         """Start it, with rules that hold from the start, and wait until it serves."""
         self._control.unlink(missing_ok=True)
-        argv = [sys.executable, "-m", "tests.csi.fault_driver", "--top", str(self.top), "--endpoint", str(self.socket)]
+        argv = [*self._within, sys.executable, "-m", "tests.csi.fault_driver"]
+        argv += ["--top", str(self.top), "--endpoint", str(self.socket)]
         argv += ["--registration", str(self.registration), "--control", str(self._control)]
         argv += ["--profile", json.dumps(self.profile.as_json())]
         argv += ["--rules", json.dumps([rule.as_json() for rule in rules])]
@@ -173,11 +176,12 @@ def running_fault_process(
     *,
     registration: Path | None = None,
     profile: Profile | None = None,
+    within: Sequence[str] = (),
     **said: Any,  # noqa: ANN401 - fields
 ) -> Generator[ProcessDriver]:
-    """Run a driver as a process of its own, likewise."""
+    """Run a driver as a process of its own, likewise; `within` is a command that executes it somewhere else."""
     top.mkdir(parents=True, exist_ok=True)
-    driver = ProcessDriver(top, replace(profile or Profile(), **said), registration)
+    driver = ProcessDriver(top, replace(profile or Profile(), **said), registration, within)
     try:
         yield driver
     finally:
