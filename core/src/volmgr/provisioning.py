@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from volmgr import pairing
+from volmgr.admission import EVERYBODY, Held
 from volmgr.claims import BOUND
 from volmgr.errors import PluginError, TransientError, UncertainError, VolmgrError
 from volmgr.giving_way import GivingWay
@@ -19,6 +20,7 @@ from volmgr.model.driver_info import driver_awaited
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import PersistentVolumeClaim, StorageClass, ref_of
 from volmgr.model.volume import PersistentVolume
+from volmgr.populator import persistent_volume
 from volmgr.provisioning_steps import ProvisionSteps, is_final
 from volmgr.report.claims import hindrance
 from volmgr.report.events import Severity
@@ -99,7 +101,7 @@ class Provisioning:
         self._running: dict[ObjectRef, str] = {}
         """By the claim: what runs."""
         self._hindered: set[str] = set()
-        """Deletions that wait until nothing of their volume is set up on the node."""
+        """What waits until nothing of its volume is set up on the node, or no other call for it runs."""
         self._stopped = False
 
     # --- what is heard ---
@@ -195,8 +197,8 @@ class Provisioning:
             if each.task.claim in self._running:
                 continue
             del self._due[key]
-            if self._may_run(key, each):
-                self._start(key, each)
+            if self._may_run(key, each) and (held := self._hold(key, each.task)) is not None:
+                self._start(key, each, held)
             if len(self._running) >= AT_ONCE:
                 return
 
@@ -221,10 +223,26 @@ class Provisioning:
         except PluginError:
             return False  # it says so itself
 
-    def _start(self, key: str, each: _Try) -> None:
+    def _hold(self, key: str, task: Task) -> Held | None:
+        """Keep other calls for its volume from overlapping with a task's, as its type says; None while one runs."""
+        pv = None if isinstance(task, Making) else self._volume(task.volume)
+        held = Held(volume=key, pod_uid=EVERYBODY, exclusive=self._exclusive_of(pv) if pv is not None else ())
+        if self._world.admission.try_hold(held):
+            return held
+        self._hindered.add(key)
+        return None
+
+    def _exclusive_of(self, pv: PersistentVolume) -> tuple[str, ...]:
+        try:
+            typed = persistent_volume(self._world.plugins, pv)
+            found: tuple[str, ...] = typed.type.ask("exclusive", typed.spec)
+        except VolmgrError:
+            return ()  # its type is not installed: nothing else is done to it
+        return found
+
+    def _start(self, key: str, each: _Try, held: Held) -> None:
         provisions = self._desk.outside.provisions
-        if provisions is None:
-            return
+        assert provisions is not None  # noqa: S101 - nothing is wanted without
         task, later = each.task, self._desk.later(each.delay)
         steps = ProvisionSteps(
             host=self._desk.host,
@@ -242,12 +260,17 @@ class Provisioning:
             text, error = _perform(steps, task)
             if error is not None and not isinstance(task, Finishing):
                 provisions.report(task.claim, _report(task, error, later))
-            return Ask(lambda: self._settle(key, task, text, error, way))
+            return Ask(lambda: self._settle(key, task, text, error, lambda: self._over(way, held)))
 
         self._desk.outside.submit(way.noting(run))
 
-    def _settle(self, key: str, task: Task, text: str, error: VolmgrError | None, way: GivingWay) -> None:
+    def _over(self, way: GivingWay, held: Held) -> None:
         way.over()
+        for again in self._world.admission.release(held):
+            self._desk.dirty[again] = None
+
+    def _settle(self, key: str, task: Task, text: str, error: VolmgrError | None, over: Callable[[], None]) -> None:
+        over()
         del self._running[task.claim]
         each = self._tries.get(key)
         name = f"claim {task.claim.namespace}/{task.claim.name}"

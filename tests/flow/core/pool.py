@@ -39,9 +39,13 @@ class Pool:
     objects: list[ObjectRef] = field(default_factory=list[ObjectRef])
     """What the last call was handed."""
 
+    on_act: Callable[[str], None] = lambda _call: None
+    """Told of each call when it begins."""
+
     def act(self, call: str, deed: Callable[[], None]) -> None:
         """Do something, and fail as planned."""
         self.calls.append(call)
+        self.on_act(call)
         _raise_next(self.before)
         deed()
         _raise_next(self.after)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from tests.flow.core.pool import NAME, Pool, PoolProvisioner
-from tests.flow.core.probes import Disk, Script, claim_of
+from tests.flow.core.probes import Disk, ProbeSource, Script, claim_of
 from tests.unit.sources.claim_bench import GIB, Document, asking, pv, pvc, storage_class
+from volmgr import manifest
 from volmgr.errors import OperationError, TransientError, UncertainError
 from volmgr.model.driver_info import driver_awaited
 from volmgr.model.meta import ObjectRef
 from volmgr.model.names import claim_uid
 from volmgr.model.objects import PersistentVolumeClaim
-from volmgr.model.volume import Facets, PersistentVolume
+from volmgr.model.volume import Facets, PersistentVolume, VolumeSpec
 from volmgr.report.claims import check_deletable, claims_report, deletable
 from volmgr.report.orphans import orphans_report
 from volmgr.report.why import why_lines
@@ -36,6 +38,13 @@ class Medium(Disk):
     """The probing type, whose volumes take mount options."""
 
     supports_mount_options = True
+
+
+class Alone(Medium):
+    """The same, no two calls of which may overlap for one volume."""
+
+    def exclusive(self, spec: VolumeSpec[ProbeSource]) -> tuple[str, ...]:
+        return (f"disk {spec.source.disk}",)
 
 
 def new_node(host: FakeHost | FaultHost, pool: Pool) -> TestNode:
@@ -246,6 +255,25 @@ def test_a_claim_that_asks_for_more_has_its_volume_grown_and_the_node_does_its_p
     assert volume(node).size == claim(node).status_capacity["storage"].to_int() == 3 * GIB
     assert claim(node).message == ""
     assert [volume.size for volume in node.world.actual] == [3 * GIB]
+
+
+def test_no_other_call_for_a_volume_overlaps_with_its_growth(host: FakeHost, pool: Pool) -> None:
+    plugins = plugins_of(Alone(Script(facets=Facets(device=True, expand=True))))
+    plugins.provisioners.append((PoolProvisioner(pool), Origin("test-pool", "0", "test")))
+    node = TestNode(host, plugins, sources=("api", FILES), choose=lambda count: count - 1)
+    node.sources_ready()
+    node.put_file("class.yaml", fast(allowVolumeExpansion=True))
+    node.put_file("c.yaml", wanted("1Gi"))
+    beside: list[list[str]] = []
+    pool.on_act = lambda _call: beside.append([str(operation.verb) for operation in node.world.running])
+    web = pod("web", claim_of("data", "c"), uid="u1")
+    node.registry.offer(FILES, "web.yaml", "1", manifest.parse(json.dumps(web).encode(), "web.yaml", plugins))
+    node.reconciler.step()  # its mount is begun, and has not run
+    node.put_file("c.yaml", wanted("3Gi"))
+    assert node.is_mounted("web")
+    assert volume(node).size == 3 * GIB
+    assert beside == [[]]
+    assert len(node.world.admission) == 0
 
 
 def test_growth_that_no_node_has_a_part_in_is_done_at_once(node: TestNode, pool: Pool) -> None:
