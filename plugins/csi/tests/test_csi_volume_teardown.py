@@ -191,6 +191,23 @@ def test_data_in_a_target_that_lost_its_mount_is_kept_and_its_pod_can_go(site: S
         volume.reconstruct(site.host)
 
 
+def test_a_driver_that_cannot_remove_data_from_a_target_that_lost_its_mount_is_not_asked_for_ever(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    volume = persistent()
+    mount(volume, site)
+    target = Path(POD_VOLUME, "mount")
+    site.host.mounts.unmount(target)
+    site.host.files.write(target / "precious", b"of the Pod")
+    site.script.add((Rule(method="NodeUnpublishVolume", code="UNAVAILABLE"),))
+    with pytest.raises(UncertainError):
+        volume.unmount(site.host)
+    site.script.add((Rule(method="NodeUnpublishVolume", code="INTERNAL", message="directory not empty"),))
+    take_away(volume, site)
+    assert site.left() == [f"{POD_VOLUME}/mount/precious"]
+    assert f"{target} is not mounted, and what is in it is kept" in caplog.text
+
+
 def test_data_on_a_staging_path_that_lost_its_mount_is_kept_and_the_volume_can_go(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:

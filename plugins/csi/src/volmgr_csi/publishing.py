@@ -5,6 +5,7 @@ Source: `behaviours.md` §4.11, which is `csi_mounter.go` and `csi_block.go` of 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from volmgr_csi.drivers import Driver
     from volmgr_csi.traces import Trace
     from volmgr_csi.v1 import csi_pb2 as csi
+
+log = logging.getLogger(__name__)
 
 
 def publish(request: Mount[CsiSource], host: Host, now: float) -> Mounted:
@@ -193,7 +196,12 @@ def _unpublish(driver: Driver, found: VolData, place: Place, deadline: float, ho
     question = csi.NodeUnpublishVolumeRequest(
         volume_id=found.handle, target_path=seen_by(driver.name, place.path, host)
     )
-    undoing.undo(driver, UNPUBLISH, question, place.path, deadline, host)
+    try:
+        undoing.undo(driver, UNPUBLISH, question, place.path, deadline, host)
+    except OperationError as refusal:
+        if found.lifecycle == EPHEMERAL or not undoing.is_in_the_way(place.path, host):
+            raise
+        log.warning("%s is not mounted, and what is in it is kept: %s", place.path, refusal)  # no driver may remove it
 
 
 def _clear(mode: VolumeMode, place: Place, trace: Trace, host: Host) -> None:

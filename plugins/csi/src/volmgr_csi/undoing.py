@@ -58,6 +58,13 @@ def remove_left(path: Path, host: Host) -> bool:
     return True
 
 
+def is_in_the_way(path: Path, host: Host) -> bool:
+    """Say whether somebody's data lies where a driver had mounted: it fails to remove the directory, rightly so."""
+    info = host.files.info(path)
+    is_directory = info is not None and info.kind == "directory"
+    return is_directory and not host.mounts.is_mount_point(path) and bool(host.files.names(path))
+
+
 def remove_data(directory: Path, host: Host) -> None:
     """Remove kubelet's file, and its directory if nothing else is in it."""
     host.files.remove_file(directory / vol_data.FILE)
