@@ -275,7 +275,8 @@ def test_an_api_server_that_is_started_anew_before_and_after_a_disk_is_attached_
 ) -> None:
     identity, admin = NodeIdentity.added_to(lone_cluster, "node-of-restarts"), lone_cluster.admin
     lone_cluster.add_namespace("restarts")
-    driver = LoopCsi(ATTACHED, identity.name, tmp_path / "driver")
+    top = tmp_path / "driver"
+    driver = LoopCsi(ATTACHED, identity.name, top, top / "registration.sock")
     driver.volumes.mkdir(parents=True)
     admin.create(driver.driver_object())
     with KubeNode(identity, tmp_path, python=disks.node.python) as node:

@@ -31,9 +31,9 @@ ATTACHED, UNATTACHED, SLOW = "loop.test.volmgr", "unattached.test.volmgr", "slow
 def environment(top: Path) -> SideVenv:
     """Make an environment with the type, and the package that lets a daemon die."""
     venv = SideVenv.make(top / "venv")
-    for name, points in (("plugin", 'loop = "volmgr_test_plugin:Loop"'), ("death", 'death = "volmgr_test_death"')):
-        code = (HERE / f"{name}.py").read_text()
-        venv.install(write_package(top / "packages" / name, f"volmgr-test-{name}", code, points))
+    venv.install(HERE / "driver")
+    code = (HERE / "death.py").read_text()
+    venv.install(write_package(top / "death", "volmgr-test-death", code, 'death = "volmgr_test_death"'))
     return venv
 
 

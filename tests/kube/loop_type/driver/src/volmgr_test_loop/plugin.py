@@ -1,21 +1,6 @@
-"""loop: a driver of `csi` that is a Python class. Image files of the node are its disks.
+"""loop as a volume type: a disk is attached as a loop device, mounted once for the node, and bound for each Pod.
 
-The example of a driver without a socket: a Pod names it as any other driver of `csi`, so a real API server accepts it,
-and nothing runs beside volmgrd. Its volumes have the names and directories of `kubernetes.io/csi`, by which the
-attach-detach controller and a kubelet know them, and it has its entry in the node's CSINode.
-
-To publish one of your own:
-
-1. `volmgr plugins new my-driver` begins a package. Its class says `handles = (Handles("csi", driver="NAME"),)`; what it
-   reads of a volume is then a `CsiSource`.
-2. The operations below do the work; leave out what your storage does not need. A driver that only mounts is `mount`
-   and `unmount`; one whose volumes nobody attaches says so in a CSIDriver object (`attachRequired: false`).
-3. The entry point names the class: `[project.entry-points."volmgr.plugins"]`, `my-driver = "my_driver:MyDriver"`.
-4. `python -m pytest --pyargs volmgr.testing.contract --volmgr-plugin my-driver` says whether it keeps what is promised.
-5. Build the wheel and upload it. Who wants the driver runs `pip install my-driver` and `volmgr plugins reload`.
-
-Here a controller attaches: its VolumeAttachment says which file is the disk. Where none does, the attribute `image` of
-the volume says it.
+Where a controller attaches, its VolumeAttachment says which file; else `volumeAttributes.image` does.
 """
 
 from __future__ import annotations
@@ -137,7 +122,7 @@ class Loop(VolumePlugin[CsiSource], Attachable[CsiSource], DeviceMountable[CsiSo
 
     def unmount(self, request: Unmount, host: Host) -> Unmounted:
         if request.mode is VolumeMode.FILESYSTEM:
-            host.mounts.unmount(request.target)
+            host.mounts.unmount_below(request.target)
             host.files.remove_directory(request.target)
         return Unmounted()
 
