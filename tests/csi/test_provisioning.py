@@ -180,6 +180,7 @@ def test_secrets_of_a_class_reach_each_call_they_are_for_and_no_disk(node: CsiNo
         "NodeStageVolume": "node-stage",
         "NodePublishVolume": "node-publish",
         "NodeExpandVolume": "node-expand",
+        "ControllerUnpublishVolume": "controller-publish",
         "DeleteVolume": "provisioner",
     }
     assert {method: told[method] for method in expected} == {m: f"very secret {use}" for m, use in expected.items()}

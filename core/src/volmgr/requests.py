@@ -55,11 +55,15 @@ class WaitForAttach(_Request, Generic[S]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detach(_Request):
-    """Give a volume's storage back; only names are known, since the daemon may have restarted."""
+    """Give a volume's storage back; only names are known, since the daemon may have restarted.
+
+    `objects` are Secrets that the volume's source names, as far as it is known, and they are still there.
+    """
 
     volume: str
     device_path: str = ""
     node_name: str = ""
+    objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from volmgr.giving_way import GivingWay
 from volmgr.host.interface import OwnershipProgress
 from volmgr.jobs import Job, Result
 from volmgr.messages import ProgressMade
+from volmgr.model.driver_sources import secrets_of
 from volmgr.model.meta import ObjectRef
 from volmgr.model.volume import Attachable, Presence
 from volmgr.next_step import next_step
@@ -143,6 +144,8 @@ class Runner:
         mount = desired.mounts.get(operation.pod_uid) if desired else None
         wishes = (mount,) if mount else tuple(desired.mounts.values()) if desired else ()
         references = {reference.ref for wish in wishes for reference in wish.references}
+        if operation.verb is Verb.DETACH and actual is not None and actual.spec is not None:
+            references |= secrets_of(actual.spec.source)
         allowed = self._desk.config.operation_deadline
         if operation.verb is Verb.MOUNT:
             allowed = max(allowed, volume_type.plugin.mount_deadline)

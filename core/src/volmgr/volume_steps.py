@@ -122,6 +122,7 @@ class VolumeSteps:
             volume=job.operation.volume,
             device_path=job.actual.device_path if job.actual else "",
             node_name=job.node_name,
+            objects=job.objects,
             **terms(job, self._host),
         )
         job.type.call("detach", request, self._host)

@@ -7,9 +7,11 @@ of Kubernetes 1.37.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from types import MappingProxyType
 from typing import Any
+
+from volmgr.model.meta import ObjectRef
 
 CSI_FIELD = "csi"
 FLEX_FIELD = "flexVolume"
@@ -24,6 +26,15 @@ class SecretReference:
 
     name: str = ""
     namespace: str = ""
+
+
+def secrets_of(source: object) -> set[ObjectRef]:
+    """Name the Secrets that a source of whatever type refers to with a namespace."""
+    if not is_dataclass(source):
+        return set()
+    values = (getattr(source, each.name) for each in fields(source))
+    found = (value for value in values if isinstance(value, SecretReference) and value.name and value.namespace)
+    return {ObjectRef("Secret", reference.namespace, reference.name) for reference in found}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
