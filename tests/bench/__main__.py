@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import burst, directories, footprint, groups, kube, kubelet, latency, payloads, scale
+from tests.bench import burst, csi, directories, footprint, groups, kube, kubelet, latency, payloads, scale
 from tests.bench.measures import Measure, table
 from tests.bench.node import Node
 from volmgr.host import syscalls
@@ -31,7 +31,7 @@ def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser("python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small and few, in seconds: that it runs, not how fast")
-    parser.add_argument("--only", nargs="*", metavar="PART", help=f"of {', '.join(_parts(quick=True))}; kube only so")
+    parser.add_argument("--only", nargs="*", metavar="PART", help=f"of {', '.join(_parts(quick=True))}; kube and csi only so")
     parser.add_argument("--disk", action=argparse.BooleanOptionalAction, help="the root directory on a disk, too")
     parser.add_argument("--kubelet", action=argparse.BooleanOptionalAction, help="kubelet's own volume manager, too")
     arguments = parser.parse_args()
@@ -63,6 +63,7 @@ def _parts(*, quick: bool) -> Mapping[str, Part]:
             "local": lambda top: directories.restart(top, 20, 1),
             "ownership": lambda top: groups.ownership(top, 3000, 1),
             "kube": lambda top: kube.kube(top, kube.QUICK),
+            "csi": lambda top: csi.csi(top, csi.QUICK),
         }
     return {
         "start": lambda top: footprint.start(top, 10),
@@ -75,11 +76,12 @@ def _parts(*, quick: bool) -> Mapping[str, Part]:
         "local": lambda top: directories.restart(top, 1000, 5),
         "ownership": lambda top: groups.ownership(top, 300_000, 3),
         "kube": lambda top: kube.kube(top, kube.FULL),
+        "csi": lambda top: csi.csi(top, csi.FULL),
     }
 
 
-_ON_REQUEST = frozenset({"kube"})
-"""Parts that are measured only when --only names them: they need the servers that `make e2e-kube` builds."""
+_ON_REQUEST = frozenset({"kube", "csi"})
+"""Parts that are measured only when --only names them: they need the servers, or drivers, that `make e2e-kube` builds."""
 
 _ON_DISK: Mapping[str, Part] = {
     "latency": lambda top: latency.latency(top, 40),

@@ -19,6 +19,8 @@ from volmgr.cli.client import Client
 
 _REFUSED = re.compile(rb"HTTP/1.1 [45]")
 
+VOLMGRD = (str(Path(sys.executable).with_name("volmgrd")),)
+"""The installed daemon."""
 READY_WITHIN = 60.0
 """Seconds until a start counts as failed."""
 REMOVAL_SETTLE = 0.1
@@ -36,8 +38,10 @@ class Started:
 class Node:
     """One root directory with its daemon, manifests directory and socket."""
 
-    def __init__(self, top: Path, *, directory: bool = True, options: Sequence[str] = ()) -> None:
-        """Lay everything out below `top`; nothing is started."""
+    def __init__(
+        self, top: Path, *, directory: bool = True, options: Sequence[str] = (), program: Sequence[str] = VOLMGRD
+    ) -> None:
+        """Lay everything out below `top`; nothing is started. `program` is the command of the daemon."""
         self.top = top
         self.root = top / "root"
         self.manifests = top / "manifests"
@@ -45,6 +49,7 @@ class Node:
         self.socket = str(top / "volmgr.sock")
         self._directory = directory
         self._options = options
+        self._program = program
         self._process: subprocess.Popen[bytes] | None = None
         for path in (self.manifests, self.staging):
             path.mkdir(parents=True, exist_ok=True)
@@ -59,8 +64,8 @@ class Node:
 
     def start(self) -> Started:
         """Start the daemon and wait until it says that it is ready."""
-        command = [str(Path(sys.executable).with_name("volmgrd")), "--root-dir", str(self.root)]
-        command += ["--socket", self.socket, "--config", str(self.top / "config.yaml"), *self._options]
+        command = [*self._program, "--root-dir", str(self.root), "--socket", self.socket]
+        command += ["--config", str(self.top / "config.yaml"), *self._options]
         if self._directory:
             command += ["--manifests", str(self.manifests)]
         notify = f"\0volmgr-bench-{os.getpid()}-{time.monotonic_ns()}"
