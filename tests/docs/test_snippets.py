@@ -15,8 +15,8 @@ from tests.docs.pages import PAGES, ROOT, Block, blocks, links, name
 from volmgr import manifest
 from volmgr.cli.app import cli
 from volmgr.config import load_config
+from volmgr.discovery import load
 from volmgr.options import Options
-from volmgr.plugins import load
 
 ALL = [block for page in PAGES for block in blocks(page)]
 COMMANDS = [

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from volmgr import __version__, logs, records, reload, root, systemd
 from volmgr.admission import Admission
 from volmgr.desk import Outside
+from volmgr.discovery import load as load_plugins
 from volmgr.driver_reports import DriverReports
 from volmgr.errors import OperationError, VolmgrError
 from volmgr.helper_records import HelperRecords
@@ -29,7 +30,6 @@ from volmgr.loop import Loop
 from volmgr.messages import Appeared, Ask, HoldGone, HoldTaken, Message, Reconstructed
 from volmgr.options import Options
 from volmgr.plugins import Plugins
-from volmgr.plugins import load as load_plugins
 from volmgr.process_ends import ProcessEnds
 from volmgr.reconciler import Reconciler
 from volmgr.reconstruct import reconstruct

@@ -12,12 +12,12 @@ from volmgr import root as roots
 from volmgr.admission import Admission
 from volmgr.config import Config
 from volmgr.desk import Outside
+from volmgr.discovery import load
 from volmgr.errors import OperationError
 from volmgr.helper_records import HelperRecords
 from volmgr.holds import Holds
 from volmgr.host.local import local_host
 from volmgr.messages import HoldTaken, Reconstructed
-from volmgr.plugins import load
 from volmgr.reconciler import Reconciler
 from volmgr.reconstruct import reconstruct
 from volmgr.report.events import EventLog

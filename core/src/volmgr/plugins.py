@@ -1,28 +1,17 @@
-"""Discover volume types (stevedore), register them, and dispatch a volume to exactly one of them.
-
-What an entry point names can be anything, so values are `Any` here until they were looked at.
-"""
+"""The volume types of a process: who serves what, and the dispatch of a volume to exactly one of them."""
 
 from __future__ import annotations
 
 import difflib
-import importlib.metadata
-import inspect
 import logging
-import os
-import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import dropwhile
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import pluggy
-import stevedore
-from stevedore.extension import Extension, ExtensionManager
-
 from volmgr import hookspecs
+from volmgr.broken import Broken, isolated
 from volmgr.errors import PluginError, UnservedError
 from volmgr.in_tree import DRIVERS, MIGRATED, instead
 from volmgr.model.driver_sources import CSI_FIELD, FLEX_FIELD
@@ -30,18 +19,15 @@ from volmgr.model.names import CSI, is_qualified
 from volmgr.model.schema import Problem, SchemaError
 from volmgr.model.schema import load as load_schema
 from volmgr.plugin import API_VERSION, VolumePlugin, Where
-from volmgr.volume_type import HOOKS, HookManager, Origin, VolumeType
+from volmgr.volume_type import HookManager, Origin, VolumeType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from volmgr.host.interface import Host
     from volmgr.plugin import Drivers, Offers, Provisioner, Searched, Service
 
 log = logging.getLogger("volmgr.plugins")
-
-GROUP = "volmgr.plugins"
-"""The entry-point group in which a package names its VolumePlugin subclass, or a module with hooks."""
 
 PACKAGES: Mapping[str, str] = {
     "emptyDir": "volmgr-emptydir",
@@ -70,15 +56,6 @@ _ELSEWHERE: Mapping[Where, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """A package that could not be used, with the reason and its traceback."""
-
-    origin: Origin
-    problem: str
-    traceback: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class _Conflict:
     """Two packages that claim the same."""
 
@@ -86,12 +63,6 @@ class _Conflict:
 
 
 _MOST_HINTS = 3
-_LOADING = (
-    *(f"{os.path.dirname(str(each.__file__))}/" for each in (hookspecs, stevedore, importlib, pluggy)),
-    "<frozen importlib",
-)
-"""Where the code lies that loads packages: what a filename in a traceback begins with."""
-
 _Key = tuple[str, str | None, Where]
 """A field, a driver, and whether it stands in a Pod or a PersistentVolume."""
 
@@ -101,52 +72,6 @@ def _keys(volume_type: VolumeType) -> Iterable[_Key]:
     for handle in volume_type.plugin.handles:
         for place in (Where.POD, Where.PV) if handle.where is Where.BOTH else (handle.where,):
             yield (handle.field, handle.driver, place)
-
-
-class _Loader(ExtensionManager[Any]):
-    """stevedore, told to keep each entry point's distribution and to isolate every failure."""
-
-    def __init__(self, points: Iterable[importlib.metadata.EntryPoint] | None) -> None:
-        self.points = list(importlib.metadata.entry_points(group=GROUP) if points is None else points)
-        self.failed: list[Broken] = []
-        super().__init__(GROUP, on_load_failure_callback=_note_failure)
-
-    def list_entry_points(self) -> list[importlib.metadata.EntryPoint]:
-        # Not stevedore's: its cache may be stale, and it drops the distribution.
-        return self.points
-
-    def _load_one_plugin(self, ep: importlib.metadata.EntryPoint, *args: Any, **kwargs: Any) -> Extension[Any] | None:  # noqa: ANN401
-        # stevedore lets AssertionError and SystemExit of a bad package end the program.
-        try:
-            return super()._load_one_plugin(ep, *args, **kwargs)
-        except (AssertionError, SystemExit) as error:
-            message = f"import ended with {type(error).__name__}: {error}"
-            raise PluginError(message) from error
-
-
-def _note_failure(loader: Any, point: importlib.metadata.EntryPoint, error: BaseException) -> None:  # noqa: ANN401
-    loader.failed.append(Broken(_origin(point), f"{type(error).__name__}: {error}", _from_its_own_frames(error)))
-
-
-def _from_its_own_frames(error: BaseException) -> str:
-    """Give a traceback that begins in the package: how it came to be loaded is the same for all of them."""
-    found = traceback.TracebackException.from_exception(error)
-    for each in _chain(found):
-        own = dropwhile(lambda frame: frame.filename.startswith(_LOADING), each.stack)
-        each.stack = traceback.StackSummary.from_list(list(own))
-    return "".join(found.format())
-
-
-def _chain(found: traceback.TracebackException | None) -> Iterator[traceback.TracebackException]:
-    if found is not None:
-        yield found
-        yield from _chain(found.__cause__)
-        yield from _chain(found.__context__)
-
-
-def _origin(point: importlib.metadata.EntryPoint) -> Origin:
-    dist = point.dist
-    return Origin(dist.name if dist else "unknown", dist.version if dist else "", f"{point.name} = {point.value}")
 
 
 class Plugins:
@@ -239,11 +164,11 @@ class Plugins:
             hook = self.registration.subset_hook_caller
             watchers = partial(hook("volmgr_driver_watchers", others), drivers=drivers(origin), host=host)
             sources = partial(hook("volmgr_sources", others), offers=offers, host=host)
-            _isolate(self, origin, partial(_collect, found, watchers, sources))
+            isolated(self.broken, origin, partial(_collect, found, watchers, sources))
             holders = partial(hook("volmgr_hold_watchers", others), recheck=recheck, host=host)
-            _isolate(self, origin, partial(self._take_hold_watchers, found, holders))
+            isolated(self.broken, origin, partial(self._take_hold_watchers, found, holders))
             makers = partial(hook("volmgr_provisioners", others), host=host)
-            _isolate(self, origin, partial(self._take_provisioners, makers, origin))
+            isolated(self.broken, origin, partial(self._take_provisioners, makers, origin))
         return found
 
     def _take_provisioners(self, makers: Callable[[], list[Iterable[Provisioner]]], origin: Origin) -> None:
@@ -435,65 +360,8 @@ def read_settings(plugins: Plugins, given: Mapping[str, Mapping[str, object]]) -
     return tuple(settings)
 
 
-def load(points: Iterable[importlib.metadata.EntryPoint] | None = None) -> Plugins:
-    """Load every installed package of the group; what fails is in `broken`, the rest works."""
-    loader = _Loader(points)
-    plugins = Plugins()
-    plugins.broken.extend(loader.failed)
-    found: list[tuple[Any, Origin]] = []
-    for extension in loader.extensions:
-        origin = _origin(extension.entry_point)
-        target: object = extension.plugin
-        if isinstance(target, ModuleType):
-            _isolate(plugins, origin, partial(_take_module, plugins, target, origin, found))
-        else:
-            found.append((target, origin))
-    for target, origin in found:
-        _isolate(plugins, origin, partial(_add_class, plugins, target, origin))
-    return plugins
-
-
-def _isolate(plugins: Plugins, origin: Origin, step: Callable[[], object]) -> None:
-    try:
-        step()
-    except BaseException as error:  # noqa: BLE001 - a foreign package may raise anything
-        text = _from_its_own_frames(error)
-        plugins.broken.append(Broken(origin, f"{type(error).__name__}: {error}", text))
-
-
 def _collect(
     found: list[Service], watchers: Callable[[], list[Iterable[Service]]], sources: Callable[[], list[Service]]
 ) -> None:
     found.extend(service for answer in watchers() for service in answer)
     found.extend(sources())
-
-
-def _add_class(plugins: Plugins, target: object, origin: Origin) -> None:
-    cls: Any = target
-    if not (inspect.isclass(target) and issubclass(target, VolumePlugin)):
-        raise PluginError(f"{target!r} is neither a VolumePlugin subclass nor a module; see docs/plugins/tutorial.md")
-    plugins.add(cls(), origin)
-
-
-def _take_module(plugins: Plugins, module: ModuleType, origin: Origin, found: list[tuple[Any, Origin]]) -> None:
-    for hook in HOOKS:
-        options = getattr(getattr(module, hook, None), "volmgr_impl", None)
-        if options is not None and not options["wrapper"]:
-            message = f"{module.__name__}.{hook} is no wrapper: it would replace the volume type's own operation"
-            raise PluginError(message)
-    if plugins.registration.is_registered(module):
-        raise PluginError(f"module {module.__name__} is named by two entry points; remove one of them")
-    try:
-        plugins.registration.register(module)
-        plugins.registration.check_pending()
-    except BaseException:  # whatever it is, it is raised again
-        if plugins.registration.is_registered(module):  # its misspelt hook would be found in each later package, too
-            plugins.registration.unregister(module)
-        raise
-    plugins.modules.append((module, origin))
-    settings = getattr(module, "volmgr_settings", None)
-    if settings is not None:
-        plugins.settings.update(settings())
-    classes = getattr(module, "volmgr_volume_plugins", None)
-    if classes is not None:
-        found.extend((cls, origin) for cls in classes())

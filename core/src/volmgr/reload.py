@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from volmgr.discovery import load
 from volmgr.errors import PluginError
 from volmgr.host import processor
-from volmgr.plugins import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable

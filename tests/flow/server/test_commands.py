@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from tests.flow.server.engines import FakeEngine, serving
 from tests.unit.report.worlds import add_pod, fail, make_pod, mounted, run
+from volmgr.broken import Broken
 from volmgr.cli.app import cli
 from volmgr.cli.client import Client, Refused
 from volmgr.errors import ManifestError
@@ -21,7 +22,6 @@ from volmgr.model.objects import PersistentVolumeClaim, ref_of
 from volmgr.model.quantity import Quantity
 from volmgr.model.volume import ClaimRef, PersistentVolume
 from volmgr.operations import Verb
-from volmgr.plugins import Broken
 from volmgr.report.events import Severity
 from volmgr.report.world import ObjectEntry, Orphan, ServerReading
 from volmgr.volume_type import Origin

@@ -41,6 +41,7 @@ SHAPES = {
     "FieldReport": installed.FieldReport,
     "WrapperReport": installed.WrapperReport,
     "BrokenReport": installed.BrokenReport,
+    "DriverReport": installed.DriverReport,
     "OrphanReport": orphans.OrphanReport,
     "Finding": doctor.Finding,
     "Event": stream.EventReport,

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 
-from volmgr.plugins import GROUP, Plugins, load
+from volmgr.discovery import GROUP, load
+from volmgr.plugins import Plugins
 
 TYPE = """
 from volmgr.plugin import *

@@ -15,11 +15,12 @@ import pytest
 from tests.flow.core.probes import Disk, Plain, Script
 from tests.unit.core.packages import Site, site, type_source
 from volmgr import manifest
+from volmgr.discovery import load
 from volmgr.errors import PluginError, UnservedError
 from volmgr.model.pod import Pod, PodSpec
 from volmgr.model.schema import SchemaError
 from volmgr.plugin import Facets, Handles, ObjectMeta, Searched, VolumePlugin, VolumeSpec, Where
-from volmgr.plugins import Plugins, load, read_settings
+from volmgr.plugins import Plugins, read_settings
 from volmgr.testing import FakeHost
 from volmgr.volume_type import Origin
 

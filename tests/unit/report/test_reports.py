@@ -5,10 +5,10 @@ from dataclasses import replace
 import msgspec
 
 from tests.unit.report.worlds import TYPE, add_pod, empty_world, fail, make_pod, mounted, run, unique
+from volmgr.broken import Broken
 from volmgr.desired import READING
 from volmgr.errors import ManifestError
 from volmgr.model.meta import ObjectRef
-from volmgr.plugins import Broken
 from volmgr.report.doctor import doctor
 from volmgr.report.installed import plugins_report
 from volmgr.report.metrics import metrics

@@ -50,7 +50,7 @@ def command(session: Session, files: tuple[str, ...]) -> None:
     Takes files and directories, and reads them as the daemon would, with the volume types that are installed here.
     Exits with 1 when anything is wrong, naming file, document, field and remedy.
     """
-    from volmgr.plugins import load
+    from volmgr.discovery import load
 
     plugins = load()
     found = [_check(file, plugins) for file in manifests(files)]
