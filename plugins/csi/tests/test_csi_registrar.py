@@ -426,9 +426,11 @@ def test_after_lost_events_everything_is_looked_at(site: Site) -> None:
         dead_socket(site.registry / "dead.sock")
         os.utime(site.registry / "dead.sock", (LONG_AGO, LONG_AGO))
         site.told.until(lambda: site.told.searched.misfits)  # who reports it stands still from there on
-        for number in range(limit // 2 + 1):
-            (site.registry / f"{number}").touch()
-            (site.registry / f"{number}").unlink()
+        back, forth = site.registry / "back", site.registry / "forth"
+        back.touch()
+        for _ in range(limit // 4 + 1):
+            back.rename(forth)
+            forth.rename(back)
         with running_fault_driver(site.top / "d", registration=site.registry / "reg.sock"):
             site.told.may_go_on.set()
             site.told.until_there(NAME)

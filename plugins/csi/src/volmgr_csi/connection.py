@@ -126,6 +126,11 @@ class Connection:
         """Say whether somebody listens at the socket; takes no time, and is no call."""
         return is_answering(self.socket)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether no call can be made by it any more."""
+        return self._closed
+
     def close_if_idle(self, idle: float) -> float | None:
         """Close the channel after `idle` seconds without a call; give the seconds left, or None when it is closed.
 

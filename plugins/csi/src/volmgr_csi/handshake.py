@@ -159,13 +159,8 @@ class Handshake:
         except VolmgrError as error:
             self._refuse(registrar, error)
             raise
-        if not is_registered:
-            return
-        try:
-            calls.notify(registrar, "", self.settings.notify_timeout)
-        except CallError:
-            self.roster.leave(self.path, self._counts)
-            raise
+        if is_registered:
+            calls.notify(registrar, "", self.settings.notify_timeout)  # where that fails, it does not stay so
 
     def _info(self, registrar: Connection) -> PluginInfo:
         from volmgr_csi import registrar_calls as calls
@@ -218,13 +213,17 @@ class Handshake:
                 raise RefusedError(f"{text}; correct drivers in the configuration")
             _log.warning("csi: %s, as which it registers; it is called all the same", text)
         entry = Entry(self.path, version, asked.driver, served, is_complete=not asked.gap)
-        if not self.roster.install(entry, self._counts):
-            return False
         if asked.gap:
             _log.warning("csi: %s; it is asked again", asked.gap)
         if is_new:
-            self._own.remove(connection)
-        return True
+            self._let_go(connection)
+        is_installed = False
+        try:
+            is_installed = self.roster.install(entry, self._counts)
+        finally:
+            if is_new and not is_installed:
+                connection.close()
+        return is_installed
 
     def _keep(self, connection: Connection) -> None:
         with self._lock:
@@ -232,6 +231,11 @@ class Handshake:
             late = self._cancelled.is_set()
         if late:
             connection.abort()
+
+    def _let_go(self, connection: Connection) -> None:
+        """Let it live on: from here on it is used by others."""
+        with self._lock:
+            self._own.remove(connection)
 
     def _counts(self) -> bool:
         return not self._cancelled.is_set()

@@ -87,6 +87,7 @@ class Registrar:
             self._seen.note(*there)
         for driver in self.known.all():
             driver.connection.close()
+            self.known.drop(driver.name)
         self._doorbell.close(_LAST_WAIT)
         self._watcher.close()
 
@@ -101,10 +102,10 @@ class Registrar:
             self._doorbell.ring()
 
     def _lost(self, connection: Connection) -> None:
-        self._doorbell.post(lambda: self._inquiries.wish(connection.driver, time.monotonic(), is_lost=True))
+        self._doorbell.post(lambda: self._wish(connection.driver, is_lost=True))
 
     def _refresh(self, name: str) -> None:
-        self._doorbell.post(lambda: self._inquiries.wish(name, time.monotonic(), is_lost=False))
+        self._doorbell.post(lambda: self._wish(name, is_lost=False))
 
     # --- the thread ---
 
@@ -232,9 +233,14 @@ class Registrar:
         driver = self._roster.leave(site.path)
         if driver is not None:
             self._inquiries.follow(self._roster.entries(), time.monotonic())
-            self._sites.vacate(driver.name, time.monotonic())
+            self._sites.vacate(driver.name, site, time.monotonic())
 
     # --- one driver ---
+
+    def _wish(self, name: str, *, is_lost: bool) -> None:
+        now = time.monotonic()
+        self._inquiries.follow(self._roster.entries(), now)  # it may have registered just now
+        self._inquiries.wish(name, now, is_lost=is_lost)
 
     def _inquire(self, name: str, *, is_news: bool) -> None:
         """Ask a driver anew what it is for this node and what it can do."""

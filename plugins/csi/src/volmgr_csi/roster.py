@@ -57,7 +57,7 @@ class Roster:
     def connection(self, name: str, endpoint: str) -> tuple[Connection, bool]:
         """Give the way to a driver, that which there is where it leads to the same socket, and whether it is new."""
         found = self.known.find(name)
-        if found is not None and found.connection.socket == endpoint:
+        if found is not None and found.connection.socket == endpoint and not found.connection.is_closed:
             return found.connection, False
         return self.connect(name, endpoint), True
 
@@ -90,14 +90,14 @@ class Roster:
             self.known.put(driver)
             self.drivers.declare(driver.info)
 
-    def leave(self, socket: str, is_wanted: Callable[[], bool] = lambda: True) -> Driver | None:
+    def leave(self, socket: str) -> Driver | None:
         """Retire the driver that a socket registered; give it.
 
         What is mounted is still unmounted by it, as long as it answers.
         """
         with self._lock:
             entry = next((entry for entry in self._entries.values() if entry.socket == socket), None)
-            if entry is None or not is_wanted():
+            if entry is None:
                 return None
             retired = replace(entry.driver, retired=True)
             del self._entries[retired.name]

@@ -90,10 +90,10 @@ class Sites:
         """Give when something is to be tried next."""
         return min((site.due for site in self if site.handshake is None), default=NEVER)
 
-    def vacate(self, driver: str, now: float) -> None:
-        """Let those be tried at once that failed while another had registered a driver of that name."""
+    def vacate(self, driver: str, leaving: Site, now: float) -> None:
+        """Let the others of a driver's name be tried at once: one had it, and they had not, or not any more."""
         for site in self:
-            if site.driver == driver and site.outcome in {Outcome.FAILED, Outcome.TAKEN} and site.handshake is None:
+            if site.driver == driver and site is not leaving and site.handshake is None:
                 site.due = now
 
     def problems(self) -> Mapping[str, str]:
