@@ -450,6 +450,17 @@ def test_a_damaged_record_is_named_and_keeps_no_other_volume_from_anything(desk:
     assert desk.run("unpublish", "disk").exit_code == 0
 
 
+def test_a_state_directory_that_cannot_be_used_is_named(desk: Desk) -> None:
+    desk.state.write_text("a file")
+
+    result = desk.publish("disk")
+
+    assert result.exit_code == 1
+    assert "volmgr: cannot " in result.stderr
+    assert str(desk.state) in result.stderr
+    assert desk.done() == []
+
+
 def test_a_target_with_data_beside_the_volume_stays(desk: Desk) -> None:
     for method in ("NodePublishVolume", "NodeUnpublishVolume"):
         desk.driver.script(Rule(method=method, skip_work=True))

@@ -6,13 +6,15 @@ what it mounts reaches the node by shared propagation alone.
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volmgr.plugin import Notice, OperationError, UncertainError, VolmgrError
+from volmgr.plugin import Notice, UncertainError, VolmgrError
 from volmgr_csi.settings import CsiSettings
 
 if TYPE_CHECKING:
@@ -20,7 +22,12 @@ if TYPE_CHECKING:
     from volmgr_csi.drivers import Driver
 
 _CREDENTIALS = struct.Struct("iii")  # pid, uid, gid
-_PATIENCE = 1.0  # seconds for connecting to a socket that just answered
+_PATIENCE = 5.0
+"""Seconds that a socket, or a file system, may take which is about to be used."""
+_SERVED = ("fuse", "nfs", "ceph", "cifs", "smb")
+"""How the types begin whose file systems have a server, which may have gone."""
+_LOST = (errno.ENOTCONN, errno.ESTALE)
+"""What is said of what no server will ever answer for again."""
 NOTHING_MOUNTED, STACKED = "NothingMounted", "StackedMounts"
 
 
@@ -40,14 +47,16 @@ def is_there(path: Path, host: Host) -> bool:
 
 
 def is_dead(path: Path, host: Host) -> bool:
-    """Say whether something is mounted on a path of which the kernel has nothing but errors."""
-    if not host.mounts.is_mount_point(path):
+    """Say whether the file system that is mounted on a path has lost its server for good; one that is slow has not."""
+    entry = host.mounts.entry(path)
+    if entry is None or not entry.fstype.startswith(_SERVED):
         return False
+    argv = ("stat", "--file-system", "--", str(path))
     try:
-        host.files.names(path)
-    except OperationError:
-        return True
-    return False
+        looked = host.commands.run(argv, accept=(0, 1), deadline=_PATIENCE, environment={"LC_ALL": "C"}, changes=False)
+    except UncertainError:  # it does not answer: the driver has to do with that
+        return False
+    return looked.exit_code != 0 and any(os.strerror(each) in looked.stderr for each in _LOST)
 
 
 def look(driver: Driver, path: Path, host: Host) -> tuple[Notice, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from volmgr.commands import Session, common_options, local_host, print_table
+from volmgr_csi.cli.driver import failures_said
 from volmgr_csi.cli.records import STATE, Damaged, Record, Records
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def ls(session: Session) -> None:
     """List what publish did and unpublish would undo, and what is really mounted."""
     host = state_host()
     records = Records(host)
-    found = records.all()
+    with failures_said():
+        found = records.all()
     volumes = [each for each in found if isinstance(each, Record)]
     damaged = [each for each in found if isinstance(each, Damaged)]
     if session.json:
