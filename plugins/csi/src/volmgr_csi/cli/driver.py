@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from volmgr.commands import Failure, NoAnswer
 from volmgr.plugin import VolmgrError
 from volmgr_csi.connection import CallError, Connection, Observed
-from volmgr_csi.sockets import knock
+from volmgr_csi.sockets import visit
 
 if TYPE_CHECKING:
     from volmgr_csi.methods import A, Method, Q
@@ -89,7 +89,9 @@ def failures_said(secrets: Iterable[str] = ()) -> Generator[None]:
 
 def _look(path: str) -> None:
     try:
-        knock(path)
+        visit(path).close()
+    except BlockingIOError:  # its backlog is full: it is slow, and there
+        return
     except OSError as error:
         remedy = {
             errno.ENOENT: "start the driver, or name the socket that its --endpoint says",
