@@ -48,9 +48,7 @@ class RegisteredDrivers:
         self._world.plugins.searched[searched.field] = searched
         if searched.problem and (before is None or before.problem != searched.problem):
             self._desk.event(Severity.WARNING, "DriversNotWatched", f"{searched.field}: {searched.problem}")
-        for uid, entry in tuple(self._world.pods.items()):
-            if entry.errors:  # one of them may say where a driver was looked for
-                self._tenancy.populate(uid)
+        self._reconsider()  # one of their errors may say where a driver was looked for
 
     # --- all of them served by one type ---
 
@@ -71,6 +69,14 @@ class RegisteredDrivers:
             text = f"{info.name}, for which the node is {info.node_id}"
             self._desk.event(Severity.NORMAL, "DriverRegistered", text)
         self._desk.appeared(driver_awaited(info.name))
+        if info.topology and (old is None or old.topology != info.topology):
+            self._reconsider()
+
+    def _reconsider(self) -> None:
+        """Look again at Pods with a volume that could not be resolved: it may be reachable from where the node is."""
+        for uid, entry in tuple(self._world.pods.items()):
+            if entry.errors:
+                self._tenancy.populate(uid)
 
     def withdraw(self, message: DriverWithdrawn) -> None:
         if self._world.drivers.pop(message.name, None) is not None:

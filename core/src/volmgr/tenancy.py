@@ -178,7 +178,7 @@ class Tenancy:
         def all_of(group: ObjectRef) -> list[Object]:
             return [entry.item for ref, entry in objects.items() if every(ref) == group]
 
-        plugins, node = self._world.plugins, self._world.node
+        plugins, node = self._world.plugins, self._world.placed_node
         labelling = self._world.labelling
         return Lookup(
             get=get,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from volmgr.host.interface import Host
@@ -35,6 +35,7 @@ class Pool:
     """Errors of the next calls, raised when everything is done."""
     serving: bool = True
     by_nodes: bool = True
+    node_affinity: Mapping[str, object] | None = None
     needs: tuple[ObjectRef, ...] = ()
     objects: list[ObjectRef] = field(default_factory=list[ObjectRef])
     """What the last call was handed."""
@@ -82,7 +83,9 @@ class PoolProvisioner:
                 self.pool.volumes[name] = asked
 
         self.pool.act(f"provision {name}", make)
-        return Provisioned(source={"diskProbe": {"disk": name}}, size=self.pool.volumes[name])
+        return Provisioned(
+            source={"diskProbe": {"disk": name}}, size=self.pool.volumes[name], node_affinity=self.pool.node_affinity
+        )
 
     def delete(self, request: DeleteVolume, host: Host) -> None:
         del host

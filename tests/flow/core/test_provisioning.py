@@ -11,8 +11,9 @@ from tests.flow.core.pool import NAME, Pool, PoolProvisioner
 from tests.flow.core.probes import Disk, ProbeSource, Script, claim_of
 from tests.unit.sources.claim_bench import GIB, Document, asking, pv, pvc, storage_class
 from volmgr import manifest
+from volmgr.config import Config
 from volmgr.errors import OperationError, TransientError, UncertainError
-from volmgr.model.driver_info import driver_awaited
+from volmgr.model.driver_info import DriverInfo, driver_awaited
 from volmgr.model.meta import ObjectRef
 from volmgr.model.names import claim_uid
 from volmgr.model.objects import PersistentVolumeClaim
@@ -47,10 +48,10 @@ class Alone(Medium):
         return (f"disk {spec.source.disk}",)
 
 
-def new_node(host: FakeHost | FaultHost, pool: Pool) -> TestNode:
+def new_node(host: FakeHost | FaultHost, pool: Pool, config: Config | None = None) -> TestNode:
     plugins = plugins_of(Medium(Script(facets=Facets(device=True, expand=True))))
     plugins.provisioners.append((PoolProvisioner(pool), Origin("test-pool", "0", "test")))
-    return TestNode(host, plugins, sources=("api", FILES))
+    return TestNode(host, plugins, config, sources=("api", FILES))
 
 
 @pytest.fixture
@@ -138,6 +139,32 @@ def test_a_claim_whose_volume_is_being_made_takes_no_other(node: TestNode, pool:
     node.advance(60)
     assert claim(node).volume_name == NAMED
     assert volume(node, "late").phase == "Available"
+
+
+def test_a_claim_that_is_changed_while_its_volume_is_made_gets_that_one_and_has_it_grown(
+    node: TestNode, pool: Pool
+) -> None:
+    node.put_file("class.yaml", fast(allowVolumeExpansion=True))
+    pool.after.append(UncertainError("no answer in time"))
+    node.put_file("c.yaml", wanted("1Gi"))
+    node.put_file("c.yaml", pvc("c", "3Gi", "ReadWriteMany", storageClassName="fast"))
+    node.advance(60)
+    assert (claim(node).phase, claim(node).volume_name) == ("Bound", NAMED)
+    assert pool.volumes == {NAMED: 3 * GIB}
+
+
+def test_a_volume_that_a_node_cannot_reach_is_not_made_a_second_time(host: FakeHost, pool: Pool) -> None:
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    pool.node_affinity = {"required": {"nodeSelectorTerms": [term]}}
+    node = new_node(host, pool, Config(node_name="n1"))
+    node.sources_ready()
+    node.put_file("node.yaml", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
+    node.put_file("all.yaml", fast(), wanted(), pod("web", claim_of("data", "c"), uid="u1"))
+    node.put_file("all.yaml", fast(), wanted(), pod("web", claim_of("data", "c"), uid="u1"))
+    assert pool.made == [NAMED]
+    assert f"PersistentVolume {NAMED}: its nodeAffinity does not match node n1" in "".join(why_lines(node.world, "web"))
+    node.declare(DriverInfo(name=NAME, node_id="machine-1", topology={"zone": "a"}))
+    assert node.is_mounted("web"), why_lines(node.world, "web")
 
 
 def test_nobody_who_makes_volumes_leaves_the_words_of_before_until_a_driver_comes(node: TestNode, pool: Pool) -> None:

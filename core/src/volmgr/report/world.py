@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from volmgr.actual import ActualStateOfWorld
@@ -227,6 +227,17 @@ class World:
     def absence(self, ref: ObjectRef) -> str:
         """Say who would have an object that is missing; empty: the manifests would."""
         return ABSENT if ref.kind in self.fetched_kinds else ""
+
+    @property
+    def placed_node(self) -> Node | None:
+        """The node with what its drivers say of where it is; a cluster's Node has those labels itself."""
+        if self.node is None or self.fetched_kinds:
+            return self.node
+        said = {key: value for info in self.drivers.values() for key, value in info.topology.items()}
+        if not said:
+            return self.node
+        meta = self.node.metadata
+        return replace(self.node, metadata=replace(meta, labels={**said, **meta.labels}))
 
     @property
     def sources_ready(self) -> bool:

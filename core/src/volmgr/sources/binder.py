@@ -323,6 +323,8 @@ class Binder:
         if claim.volume_name:
             why = self._refusal(claim, storage_class)
             return Choice(why=why) if why else Choice(claim.volume_name)
+        if made := self._made_for(ref, claim):
+            return Choice(made)
         if self._stock.unread:
             unread = " and ".join(sorted(self._stock.unread))
             return Choice(why=f"it gets a volume when every source was read whole, and {unread} was not")
@@ -334,6 +336,16 @@ class Binder:
         if found:
             return Choice(found)
         return self._free_choice(ref, claim, storage_class)
+
+    def _made_for(self, ref: ObjectRef, claim: PersistentVolumeClaim) -> str:
+        """Give the volume that was made for a claim, whatever either says meanwhile: no second one is to be made."""
+        for each in self._made.of(ref):
+            held, there = self._bindings.of_volume(each.name), each.name in self._stock.volumes
+            if each.stage is Stage.MADE and there and (held is None or held.claim is None):
+                owner = self._stock.stated(each.name).claim_ref
+                if owner is not None and owner.uid == claim.metadata.uid:
+                    return each.name
+        return ""
 
     def _free_choice(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> Choice:
         """Give a volume that any claim may have, or let one be made; while it is being made, no other is taken."""
