@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.docs.pages import ROOT, blocks
 from volmgr.cli import packages
 from volmgr.cli.app import COMMANDS, cli
 
@@ -47,12 +50,23 @@ def site(tmp_path: Path) -> Iterator[Site]:
     yield Site(tmp_path)
     sys.path.remove(str(tmp_path))
     for name in set(sys.modules) - before:
-        if name.startswith("acme_"):
+        if name.startswith(("acme_", "volmgr_places")):
             del sys.modules[name]
 
 
 def run(*words: str) -> Result:
     return CliRunner().invoke(cli, words)
+
+
+def test_the_documented_command_works(site: Site) -> None:
+    page = [block for block in blocks(ROOT / "docs/reference/hooks.md") if "places" in block.text]
+    (entry,), (source,) = ([each.text for each in page if each.language == kind] for kind in ("toml", "python"))
+    points: dict[str, str] = tomllib.loads(entry)["project"]["entry-points"][packages.GROUP]
+    site.install("volmgr-places", f"[{packages.GROUP}]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()), source)
+
+    assert run("places").output == "PLACE\nattic\n"
+    assert json.loads(run("places", "-o", "json").output) == {"places": ["attic"]}
+    assert "Show the places." in run("places", "--help").output
 
 
 def test_a_package_brings_a_command_beside_others_of_its_entry_points(site: Site) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import asdict, dataclass
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from volmgr.cli import output
 from volmgr.cli.files import manifests
 from volmgr.cli.session import Session, common_options
 
@@ -55,7 +55,7 @@ def command(session: Session, files: tuple[str, ...]) -> None:
     plugins = load()
     found = [_check(file, plugins) for file in manifests(files)]
     if session.json:
-        click.echo(json.dumps({"files": [asdict(checked) for checked in found]}, indent=2, ensure_ascii=False))
+        output.print_value({"files": [asdict(checked) for checked in found]})
     else:
         for checked in found:
             _print(checked)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -60,7 +59,7 @@ def command(session: Session, *, accept_manifests: bool, accept_cluster: bool, r
 def _print(session: Session, root: Path, findings: list[Finding]) -> None:
     if session.json:
         rows = [{"check": f.check, "ok": f.ok, "detail": f.detail, "remedy": f.remedy} for f in findings]
-        click.echo(json.dumps({"root": str(root), "findings": rows}, indent=2, ensure_ascii=False))
+        output.print_value({"root": str(root), "findings": rows})
         return
     for finding in findings:
         click.echo(f"{'ok   ' if finding.ok else 'WRONG'} {finding.check}: {finding.detail}")

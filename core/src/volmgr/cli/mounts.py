@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -54,7 +53,7 @@ def _print_oci(report: MountsReport, *, single: bool) -> None:
 
     made = fragments(report.containers)
     what: object = next(iter(made.values())) if single else made
-    click.echo(json.dumps(what, indent=2, ensure_ascii=False))
+    output.print_value(what)
 
 
 def _rows(container: ContainerReport) -> list[tuple[str, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from volmgr.cli import output
 from volmgr.cli.failures import Failure
 from volmgr.cli.session import Session, common_options
 
@@ -49,7 +49,7 @@ def command(
     answers = {key: value for key, value in given.items() if value is not None}
     path = _render(directory.absolute(), answers, ask=not defaults and sys.stdin.isatty())
     if session.json:
-        click.echo(json.dumps({"path": str(path)}, indent=2))
+        output.print_value({"path": str(path)})
     else:
         click.echo(
             f"{directory} holds a volume type that works; {directory}/README.md says how to install and check it"

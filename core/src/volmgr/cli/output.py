@@ -19,7 +19,12 @@ def decode(body: bytes) -> object:
 
 def print_json(body: bytes) -> None:
     """Print an answer as JSON, indented."""
-    click.echo(json.dumps(json.loads(body), indent=2, ensure_ascii=False))
+    print_value(json.loads(body))
+
+
+def print_value(value: object) -> None:
+    """Print what json can say, likewise."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

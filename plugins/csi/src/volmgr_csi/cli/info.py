@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from volmgr.commands import TIMEOUT, Failure, Session, common_options, print_table
+from volmgr.commands import TIMEOUT, Failure, Session, common_options, print_table, print_value
 from volmgr_csi.cli.driver import calling, failures_said
 from volmgr_csi.cli.parameters import Socket
 from volmgr_csi.cli.records import Record, Records
-from volmgr_csi.cli.report import print_value, show_no_call, state_host
+from volmgr_csi.cli.report import show_no_call, state_host
 
 if TYPE_CHECKING:
     from volmgr_csi.cli.described import Described

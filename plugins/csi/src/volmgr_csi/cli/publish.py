@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from volmgr.commands import TIMEOUT, Failure, Session, common_options
+from volmgr.commands import TIMEOUT, Failure, Session, common_options, print_value
 from volmgr_csi.cli import parameters
 from volmgr_csi.cli.driver import calling, failures_said
 from volmgr_csi.cli.records import Record, Records, Target, Wish
-from volmgr_csi.cli.report import print_value, show_call, show_no_call, shown, state_host
+from volmgr_csi.cli.report import show_call, show_no_call, shown, state_host
 
 if TYPE_CHECKING:
     from volmgr.plugin import Host

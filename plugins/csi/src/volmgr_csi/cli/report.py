@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from volmgr.commands import Session, common_options, local_host, print_table
+from volmgr.commands import Session, common_options, local_host, print_table, print_value
 from volmgr_csi.cli.driver import failures_said
 from volmgr_csi.cli.records import STATE, Damaged, Record, Records
 
@@ -32,11 +31,6 @@ def show_call(call: Observed) -> None:
 def show_no_call(call: Observed) -> None:
     """Print nothing: JSON is wanted."""
     del call
-
-
-def print_value(value: object) -> None:
-    """Print a value as JSON."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 @click.command("ls")
