@@ -7,7 +7,7 @@ import select
 import subprocess  # noqa: TID251 - a process whose modules and threads are counted
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,11 +17,15 @@ from tests.eventually import eventually
 
 SETTLED = 1.5
 """Seconds that nothing may happen in."""
+LIMIT = 20 * 1024
+"""KiB that the package may take with one driver."""
 
 DAEMON = """
 import sys
 from pathlib import Path
 
+import pyinotify
+import volmgr.daemon
 from volmgr.host.local import local_host
 from volmgr_csi import plugin
 from volmgr_csi.settings import CsiSettings
@@ -43,7 +47,7 @@ host = local_host(Path(sys.argv[1])).with_settings(CsiSettings(channel_idle=0.2)
 registrar.start()
 print("started", flush=True)
 for line in sys.stdin:
-    print(*sorted({name.partition(".")[0] for name in sys.modules} & {"grpc", "google"}), flush=True)
+    print(*sorted({name.partition(".")[0] for name in sys.modules} & {"grpc", "google", "asyncio"}), flush=True)
 registrar.stop()
 """
 
@@ -90,6 +94,12 @@ def wakes(process: subprocess.Popen[str]) -> Mapping[str, str]:
     }
 
 
+def resident(process: subprocess.Popen[str]) -> int:
+    """Give its memory in KiB."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0])
+
+
 def nothing_happens(process: subprocess.Popen[str]) -> bool:
     """Say whether no thread of it woke for a while."""
     before = wakes(process)
@@ -107,14 +117,25 @@ def test_without_drivers_grpc_is_not_imported_and_nothing_wakes(top: Path) -> No
         eventually(lambda: nothing_happens(process), "a while in which nothing wakes")
 
 
-def test_an_idle_driver_wakes_nobody(top: Path) -> None:
+def test_an_idle_driver_wakes_nobody_and_takes_no_more_memory_than_it_may(top: Path) -> None:
     registration = top / "root/plugins_registry/reg.sock"
-    with daemon(top / "root") as process, running_fault_process(top / "d", registration=registration) as driver:
+    with daemon(top / "root") as process, ExitStack() as stack:
+        before = resident(process)
+        driver = stack.enter_context(running_fault_process(top / "d", registration=registration))
         assert answer(process) == "declared"
         assert libraries(process) == ["google", "grpc"]
         eventually(lambda: nothing_happens(process), "a while in which nothing wakes")
         assert len(wakes(process)) == 2
+        assert resident(process) - before < LIMIT
         driver.kill()
         eventually(lambda: nothing_happens(process), "a while in which nothing wakes")
         registration.unlink()
         assert answer(process) == "withdrawn"
+
+
+def test_what_grpc_is_imported_without_is_there_for_who_uses_it() -> None:
+    command = (
+        "from volmgr_csi.quiet_grpc import grpc; import asyncio; import grpc.aio; print(asyncio.Task, grpc.aio.server)"
+    )
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("<class '_asyncio.Task'> <function server")
