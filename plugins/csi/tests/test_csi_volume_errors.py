@@ -35,7 +35,7 @@ from volmgr.plugin import (
     VolmgrError,
     VolumeMode,
 )
-from volmgr.testing import Volume
+from volmgr.testing import Fault, FaultHost, Volume
 
 CODES = [code.name for code in grpc.StatusCode if code is not grpc.StatusCode.OK]
 NOT_FINAL = {"CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"}
@@ -344,3 +344,18 @@ def test_a_driver_without_statistics_says_so(site: Site) -> None:
         volume.measure(site.host)
     site.known.drop(volume.spec.source.driver)
     assert failed(lambda: volume.measure(site.host)) is TransientError
+
+
+def test_a_volume_that_cannot_be_given_to_its_group_is_uncertain_and_keeps_its_file(site: Site) -> None:
+    volume = persistent(fs_type="ext4")
+    stage(volume, site)
+    undisturbed = FaultHost(site.host, [])
+    volume.mount(undisturbed, fs_group=3000)
+    volume.unmount(site.host)
+    number = next(index for index, call in enumerate(undisturbed.trace, 1) if str(call).startswith("ownership.apply"))
+    refusing = FaultHost(site.host, [Fault(number, OperationError("operation not permitted"))])
+    assert failed(lambda: volume.mount(refusing, fs_group=3000)) is UncertainError
+    assert f"{POD_VOLUME}/{JSON}" in site.files()
+    assert site.host.mounts.is_mount_point(Path(POD_VOLUME, "mount"))
+    volume.unmount(site.host)
+    assert POD_VOLUME not in site.tree()

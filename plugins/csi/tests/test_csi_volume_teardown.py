@@ -252,6 +252,8 @@ def test_a_target_on_which_nothing_is_mounted_is_said_to_the_pod_s_owner(site: S
     (notice,) = volume.mount(site.host).notices
     assert notice.reason == "NothingMounted"
     assert "what the pod writes stays on the node" in notice.message
+    site.script.add((Rule(method="NodePublishVolume", skip_work=True),))
+    assert volume.mount(site.host, remount=True).notices == ()  # said once
 
 
 def test_a_mount_on_a_mount_is_said_to_the_pod_s_owner_and_unmounted_whole(site: Site) -> None:

@@ -72,7 +72,9 @@ def publish(request: Mount[CsiSource], host: Host, now: float) -> Mounted:
         trace.put(data, done=True)
         if request.mode is VolumeMode.BLOCK:
             return Mounted(device_path=str(place.path))
-        notices = sight.look(driver, place.path, host)
+        seen = sight.look(driver, place.path, host)
+        said = {sight.NOTHING_MOUNTED} if request.remount else frozenset[str]()  # once is enough
+        notices = tuple(notice for notice in seen if notice.reason not in said)
         _give_to_group(request, driver, csi_driver, place, host)
     return Mounted(path=place.path, notices=notices, due_at=_due_at(csi_driver, told, host, now))
 
