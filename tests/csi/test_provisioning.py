@@ -94,29 +94,71 @@ def test_a_claim_becomes_a_mounted_volume_that_is_deleted_when_that_is_said(
     assert node.json("claims")["volumes"] == []
 
 
-def test_a_daemon_that_is_killed_at_each_call_loses_no_volume_and_makes_none_twice(
-    node: CsiNode, driver: ProcessDriver
+CALLS = {
+    "CreateVolume": 1,
+    "ControllerPublishVolume": 1,
+    "ControllerExpandVolume": 2,
+    "ControllerUnpublishVolume": 3,
+    "DeleteVolume": 4,
+}
+"""After which stop of a life each call comes."""
+
+
+def life(node: CsiNode) -> Iterator[None]:
+    """Let a volume be made, attached, grown, detached and deleted; stops after what begins each of it."""
+    node.put("data.yaml", wanted())
+    node.put("web.yaml", user())
+    yield
+    node.volmgr("wait", "web")
+    node.put("data.yaml", wanted("32Mi"))
+    yield
+    eventually(lambda: node.json("claims")["volumes"][0]["capacity"] == "32Mi", "a larger volume")
+    (node.manifests / "web.yaml").unlink()
+    yield
+    node.volmgr("wait", "web", "--for", "unmounted")
+    (node.manifests / "data.yaml").unlink()
+    eventually(lambda: node.json("claims")["claims"] == [], "no claim")
+    eventually(lambda: "volmgr delete" in node.json("claims")["volumes"][0]["reason"], "a released volume")
+    node.volmgr("delete", "pvc/data", "--data", "--timeout", "0", code=None)
+    yield
+    eventually(lambda: node.json("claims")["volumes"] == [], "no volume")
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("method", CALLS)
+def test_a_daemon_that_is_killed_around_a_call_loses_no_volume_and_makes_none_twice(
+    node: CsiNode, driver: ProcessDriver, method: str, side: str
 ) -> None:
     node.put("class.yaml", fast(allowVolumeExpansion=True))
-    for gate, rule in (
-        ("a", Rule(method="CreateVolume", gate_before="a")),
-        ("b", Rule(method="CreateVolume", gate_after="b")),
-    ):
-        driver.script(rule)
-        node.put("data.yaml", wanted())
-        driver.until_reached(gate)
-        node.kill()
-        driver.open(gate)
-        node.start()
-        eventually(lambda: node.json("claims")["claims"][0]["phase"] == "Bound", "a bound claim")
-        (made,) = driver.volumes.all()
-        assert made.name.startswith(MADE)
-        (node.manifests / "data.yaml").unlink()
-        eventually(lambda: node.json("claims")["claims"] == [], "no claim")
-        driver.script(Rule(method="DeleteVolume", code="UNAVAILABLE", skip_work=False))
-        node.volmgr("delete", "pvc/data", "--data", code=None)
-        eventually(lambda: node.json("claims")["volumes"] == [], "no volume")
-        assert driver.volumes.all() == []
+    gates = ("here", "") if side == "before" else ("", "here")
+    driver.script(Rule(method=method, gate_before=gates[0], gate_after=gates[1]))
+    for stop, _ in enumerate(life(node), 1):
+        if stop == CALLS[method]:
+            driver.until_reached("here")
+            node.kill()
+            driver.open("here")
+            node.start()
+    assert driver.volumes.all() == []
+    assert len({call.request["name"] for call in driver.calls("CreateVolume")}) == 1
+    assert not list((node.root / "volmgr/provisioned").glob("*.json"))
+    assert not list((node.root / "volmgr/csi/attachments").glob("*.json"))
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("method", CALLS)
+def test_a_driver_that_crashes_around_a_call_loses_no_volume_and_makes_none_twice(
+    node: CsiNode, driver: ProcessDriver, method: str, side: str
+) -> None:
+    node.put("class.yaml", fast(allowVolumeExpansion=True))
+    driver.script(Rule(method=method, crash=side))
+    for stop, _ in enumerate(life(node), 1):
+        if stop == CALLS[method]:
+            driver.until_crashed()
+            driver.start()
+    assert driver.volumes.all() == []
+    assert len({call.request["name"] for call in driver.calls("CreateVolume")}) == 1
+    assert not list((node.root / "volmgr/provisioned").glob("*.json"))
+    assert not list((node.root / "volmgr/csi/attachments").glob("*.json"))
 
 
 def test_a_claim_that_asks_for_more_grows_while_it_is_mounted(node: CsiNode, driver: ProcessDriver) -> None:
