@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 import pytest
+import yaml
 
-from tests.docs.pages import ROOT, blocks, first_cells, text_of
+from tests.docs.pages import ROOT, blocks, first_cells, name, text_of
 from tests.docs.test_reference import sources
 from tests.docs.test_unit_file import NAMESPACES
+from volmgr.model.schema import load
 from volmgr_csi.cli.driver import REMEDIES
-from volmgr_csi.settings import CsiSettings
+from volmgr_csi.settings import NAME, CsiSettings
 
 PAGE = ROOT / "docs/csi.md"
 REGISTRAR = ROOT / "contrib/csi-registrar@.service"
@@ -124,6 +126,16 @@ def test_each_message_of_the_troubleshooting_table_is_one_that_volmgr_gives() ->
     source = " ".join(path.read_text() for path in sources())
     unknown = [text for text in messages if text.partition(": ")[2] not in CODES and text not in source]
     assert unknown == []
+
+
+@pytest.mark.parametrize("page", [PAGE, ROOT / "plugins/csi/README.md"], ids=name)
+def test_what_a_configuration_says_of_drivers_is_read(page: Path) -> None:
+    shown = [yaml.safe_load(block.text)["plugins"][NAME] for block in blocks(page) if block.title == "config"]
+
+    read = [load(CsiSettings, each) for each in shown]
+
+    assert shown
+    assert all(settings.drivers or settings.paths for settings in read)
 
 
 def test_each_setting_is_documented_and_no_other() -> None:
