@@ -20,6 +20,7 @@ from volmgr.plugin import (
     Detach,
     ObjectRef,
     SecretReference,
+    VolumeMode,
     VolumeSpec,
     attachment_name,
 )
@@ -111,6 +112,23 @@ def test_a_final_error_leaves_nothing(control: Control, code: str) -> None:
     with pytest.raises(OperationError, match=f"ControllerPublishVolume of csi driver {DRIVER} failed: {code}"):
         run_attach(control)
     assert record(control) is None
+
+
+def test_a_refused_attach_says_what_the_driver_has_against_the_volume(control: Control) -> None:
+    control.fault.script(Rule(method="ControllerPublishVolume", code="INVALID_ARGUMENT", message="no"))
+    block = replace(wanted().spec, mode=VolumeMode.BLOCK)
+    with pytest.raises(
+        OperationError, match=r"asked by ValidateVolumeCapabilities, the driver refuses .*other volume mode"
+    ):
+        run_attach(control, replace(wanted(), spec=block))
+    control.fault.clear()
+    for answer in (
+        Rule(method="ValidateVolumeCapabilities"),
+        Rule(method="ValidateVolumeCapabilities", code="INTERNAL"),
+    ):
+        control.fault.script(Rule(method="ControllerPublishVolume", code="INVALID_ARGUMENT", message="no"), answer)
+        with pytest.raises(OperationError, match=r"INVALID_ARGUMENT: no$"):
+            run_attach(control)
 
 
 @pytest.mark.parametrize("code", ["CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"])

@@ -10,16 +10,17 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from volmgr.plugin import Attached, Detached, ObjectRef, Secret, VolumeAttachment, attachment_name
+from volmgr.plugin import Attached, Detached, ObjectRef, OperationError, Secret, VolumeAttachment, attachment_name
 from volmgr_csi import ahead
 from volmgr_csi.ahead import Ahead
 from volmgr_csi.calling import seconds, secrets, texts_of
 from volmgr_csi.connection import CallError
 from volmgr_csi.drivers import drivers_of
 from volmgr_csi.settings import NAME
+from volmgr_csi.validating import objection
 
 if TYPE_CHECKING:
-    from volmgr.plugin import Attach, CsiSource, Detach, Host, Objects
+    from volmgr.plugin import Attach, CsiSource, Detach, Host, Objects, VolmgrError
     from volmgr_csi.drivers import Driver
     from volmgr_csi.v1 import csi_pb2 as csi
 
@@ -27,6 +28,8 @@ PUBLISHES = "PUBLISH_UNPUBLISH_VOLUME"
 """What a controller service that attaches says of itself."""
 PUBLISHES_READ_ONLY = "PUBLISH_READONLY"
 MULTI_WRITER = "SINGLE_NODE_MULTI_WRITER"
+_OF_THE_MANIFEST = frozenset({"INVALID_ARGUMENT", "FAILED_PRECONDITION", "ALREADY_EXISTS", "INTERNAL", "UNKNOWN"})
+"""Codes of an attach by which a driver may say that a volume cannot be used so."""
 NO_OBJECTS: Objects = MappingProxyType({})
 ATTACHING, ATTACHED, DETACHING = "attaching", "attached", "detaching"
 
@@ -132,7 +135,7 @@ def attach(request: Attach[CsiSource], host: Host, driver: Driver) -> Attached:
             drivers_of(host).refresh(driver.name)
         if error.is_final and before is None:
             records.remove(name)
-        raise error.as_outcome() from error
+        raise _explained(error, question, request, host, driver) from error
     after = replace(now, state=ATTACHED, publish_context=context)
     if after != before:
         records.put(name, after)
@@ -191,6 +194,21 @@ def _question(
         secrets=told,
         volume_context=source.volume_attributes,
     )
+
+
+def _explained(
+    error: CallError,
+    question: csi.ControllerPublishVolumeRequest,
+    request: Attach[CsiSource],
+    host: Host,
+    driver: Driver,
+) -> VolmgrError:
+    """Give the error of an attach, with what the driver has against the volume, where that may be why."""
+    if error.code not in _OF_THE_MANIFEST:
+        return error.as_outcome()
+    capability, told = question.volume_capability, question.secrets
+    why = objection(driver, request.spec.source, capability, told, host, request.deadline)
+    return OperationError(f"{error}{why}")
 
 
 def _publish(
