@@ -162,11 +162,22 @@ def test_unmounting_twice_or_what_was_never_mounted_is_done(site: Site, volume: 
     assert site.left() == []
 
 
-def test_what_was_never_there_is_taken_away_without_a_driver(site: Site) -> None:
-    site.known.drop(NAME)
+@pytest.mark.parametrize("is_dead", [False, True], ids=["that never came", "that is dead"])
+def test_what_was_never_there_is_taken_away_without_a_driver(site: Site, is_dead: bool) -> None:
+    if is_dead:
+        site.socket.unlink()
+    else:
+        site.known.drop(NAME)
     for volume in (persistent(), inline(), block()):
         take_away(volume, site)
-    assert site.left() == []
+    assert (site.left(), site.calls()) == ([], [])
+
+
+def test_a_name_as_long_as_the_api_lets_it_be_is_a_volume_s(site: Site) -> None:
+    volume = replace(persistent(), name="a" * 253)
+    mount(volume, site)
+    take_away(volume, site)
+    assert len(site.calls()) == 4
 
 
 def test_what_a_driver_failed_to_stage_for_good_is_unstaged_when_that_is_asked_for(site: Site) -> None:
@@ -264,7 +275,7 @@ def test_a_mount_on_a_mount_is_said_to_the_pod_s_owner_and_unmounted_whole(site:
     site.script.add((Rule(method="NodePublishVolume", skip_work=True),))
     (notice,) = volume.mount(site.host, remount=True).notices
     assert notice.reason == "StackedMounts"
-    assert "2 times" in notice.message
+    assert "more than once" in notice.message
     take_away(volume, site)
     assert site.left() == []
 

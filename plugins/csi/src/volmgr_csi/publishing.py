@@ -23,7 +23,6 @@ from volmgr_csi import attributes, layout, sight, traces, undoing, vol_data
 from volmgr_csi.attributes import Told
 from volmgr_csi.calling import seconds, texts_of
 from volmgr_csi.connection import CallError
-from volmgr_csi.drivers import drivers_of
 from volmgr_csi.layout import Place
 from volmgr_csi.needs import gives_to_group, is_inline, kubelet_name, publish_secret
 from volmgr_csi.origin import origin
@@ -182,8 +181,7 @@ def unpublish(request: Unmount, host: Host) -> Unmounted:
         )
     if found is not None:
         there = trace.is_there or is_there(place.path.parent, host)
-        known = drivers_of(host)
-        driver = known.unmaking(found.driver) if there else known.find(found.driver)
+        driver = undoing.driver_of(found, host, is_there=there)
         if driver is not None:
             undoing.unmount_others(place.path, host)
             _unpublish(driver, found, place, request.deadline, host)

@@ -18,7 +18,7 @@ from volmgr.plugin import Notice, UncertainError, VolmgrError
 from volmgr_csi.settings import CsiSettings
 
 if TYPE_CHECKING:
-    from volmgr.plugin import Host
+    from volmgr.plugin import Host, MountEntry
     from volmgr_csi.drivers import Driver
 
 _CREDENTIALS = struct.Struct("iii")  # pid, uid, gid
@@ -64,12 +64,10 @@ def look(driver: Driver, path: Path, host: Host) -> tuple[Notice, ...]:
 
     Raises UncertainError where the node does not have it: the Pod would write to the node's own disk.
     """
-    layers = sum(entry.target == path for entry in host.mounts.below(path))
-    if layers > 1:
-        text = f"csi driver {driver.name} mounted {path} {layers} times; it must not mount what is mounted"
-        return (Notice(STACKED, text),)
-    if layers or host.mounts.is_mount_point(path):
-        return ()
+    top = host.mounts.entry(path)
+    if top is not None:
+        text = f"csi driver {driver.name} mounted {path} more than once; it must not mount again what is mounted"
+        return (Notice(STACKED, text),) if _is_stacked(path, top, host) else ()
     told = seen_by(driver.name, path, host)
     if host.files.info(path) is None:
         raise UncertainError(
@@ -86,6 +84,12 @@ def look(driver: Driver, path: Path, host: Host) -> tuple[Notice, ...]:
         )
     text = f"csi driver {driver.name} says that it published {told}, and nothing is mounted there"
     return (Notice(NOTHING_MOUNTED, f"{text}: what the pod writes stays on the node"),)
+
+
+def _is_stacked(path: Path, top: MountEntry, host: Host) -> bool:
+    """Say whether something else is mounted below the topmost mount of a path; the whole table is not read for that."""
+    above = next((entry for up in path.parents if (entry := host.mounts.entry(up)) is not None), None)
+    return above is not None and top.parent_id != above.mount_id
 
 
 def _here(path: Path, told: str) -> str:

@@ -157,9 +157,7 @@ def unstage(request: UnmountDevice, host: Host) -> DeviceUnmounted:
     found = origin(place, trace, request.volume, host)
     there = trace.is_there or is_there(place.path, host) or vol_data.read(host, place.data) is not None
     if found is not None:
-        known = drivers_of(host)
-        # Where nothing is there, it is asked all the same, if it can be: what it failed to stage may be staged.
-        driver = known.unmaking(found.driver) if there else known.find(found.driver)
+        driver = undoing.driver_of(found, host, is_there=there)
         if driver is not None and driver.abilities.stage:
             _unstage(driver, found, place, request.deadline, host)
     _clear(request.mode, request, place, trace, host)

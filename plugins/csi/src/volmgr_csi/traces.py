@@ -66,4 +66,4 @@ def of_staging(host: Host, volume: str) -> Trace:
 
 def of_publishing(host: Host, pod_uid: str, spec_name: str) -> Trace:
     """Give the trace of a volume that is published for one Pod."""
-    return Trace(Ahead(host, "published", durable=False), f"{pod_uid}~{spec_name}")
+    return Trace(Ahead(host, "published", durable=False), f"{pod_uid}~{digest(spec_name)}")

@@ -10,12 +10,14 @@ from volmgr.plugin import OperationError
 from volmgr_csi import vol_data
 from volmgr_csi.calling import seconds
 from volmgr_csi.connection import CallError
+from volmgr_csi.drivers import drivers_of
 from volmgr_csi.layout import DIRECTORY_MODE
 
 if TYPE_CHECKING:
     from volmgr.plugin import Host
     from volmgr_csi.drivers import Driver
     from volmgr_csi.methods import A, Method, Q
+    from volmgr_csi.vol_data import VolData
 
 _shared = threading.Lock()
 """Held while directories of several volumes are made or removed."""
@@ -34,6 +36,18 @@ def undo(driver: Driver, method: Method[Q, A], question: Q, path: Path, deadline
         host.mounts.unmount(path)  # what a driver has forgotten, it never unmounts
     if host.mounts.is_mount_point(path):
         raise OperationError(f"csi driver {driver.name} said that {method.name} was done, and {path} is still mounted")
+
+
+def driver_of(found: VolData, host: Host, *, is_there: bool) -> Driver | None:
+    """Give the driver that takes a volume away; raises TransientError while it is needed and not there.
+
+    Where nothing is there, it is asked all the same if it can be (None: it cannot): what it failed to do may be done.
+    """
+    known = drivers_of(host)
+    if is_there:
+        return known.unmaking(found.driver)
+    driver = known.find(found.driver)
+    return driver if driver is not None and driver.connection.is_answering() else None
 
 
 def unmount_others(path: Path, host: Host) -> None:
