@@ -407,6 +407,20 @@ def test_the_volume_of_an_ephemeral_claim_goes_with_its_pod(node: TestNode, pool
     assert claims_report(node.world).volumes == ()
 
 
+def test_the_volume_of_an_ephemeral_claim_goes_although_its_pod_went_before_it_was_there(
+    node: TestNode, pool: Pool
+) -> None:
+    template = {"volumeClaimTemplate": {"spec": {**asking(), "storageClassName": "fast"}}}
+    pool.after.append(UncertainError("no answer in time"))
+    node.put_file("class.yaml", fast())
+    node.put_file("web.yaml", pod("web", {"name": "scratch", "ephemeral": template}, uid="u1"))
+    node.remove_file("web.yaml")
+    node.advance(1000)
+    assert len(pool.made) == 1
+    assert pool.volumes == {}
+    assert claims_report(node.world).volumes == ()
+
+
 def test_the_volume_of_an_ephemeral_claim_stays_where_its_class_retains(node: TestNode, pool: Pool) -> None:
     template = {"volumeClaimTemplate": {"spec": {**asking(), "storageClassName": "fast"}}}
     node.put_file("class.yaml", fast(reclaimPolicy="Retain"))
@@ -414,6 +428,40 @@ def test_the_volume_of_an_ephemeral_claim_stays_where_its_class_retains(node: Te
     node.remove_file("web.yaml")
     node.advance(1000)
     assert len(pool.volumes) == 1
+
+
+# --- records ---
+
+
+def test_a_damaged_record_is_named_and_its_claim_gets_no_second_volume(host: FakeHost, pool: Pool) -> None:
+    node = new_node(host, pool)
+    node.sources_ready()
+    node.put_file("all.yaml", fast(), wanted(), pod("web", claim_of("data", "c"), uid="u1"))
+    node.advance(60)  # what is in use is on disk, too
+    (name,) = host.files.names(host.paths.state / "provisioned")
+    path = host.paths.state / "provisioned" / name
+    host.files.write(path, b"{half")
+    again = new_node(host, pool)
+    again.put_file("all.yaml", fast(), wanted(), pod("web", claim_of("data", "c"), uid="u1"))
+    again.sources_ready()
+    again.advance(60)
+    assert again.is_mounted("web"), why_lines(again.world, "web")
+    assert any("the record is damaged" in text for text in claims_report(again.world).complaints)
+    assert pool.made == [NAMED]
+
+
+def test_a_volume_that_a_cluster_made_is_not_deleted(node: TestNode) -> None:
+    annotations = {"pv.kubernetes.io/provisioned-by": NAME}
+    owner = {"namespace": "default", "name": "c", "uid": "u1"}
+    document = pv(
+        "dumped", metadata={"annotations": annotations}, claimRef=owner, persistentVolumeReclaimPolicy="Delete"
+    )
+    node.put_file("dump.yaml", document)
+    assert volume(node, "dumped").phase == "Released"
+    with pytest.raises(OperationError, match="was not made by volmgr"):
+        check_deletable(node.world, deletable(node.world, CLAIM))
+    (report,) = claims_report(node.world).volumes
+    assert not report.made
 
 
 # --- kills ---

@@ -5,12 +5,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from volmgr import pairing
 from volmgr.claims import BOUND, CLAIM_FIELDS, claim_ref
 from volmgr.errors import OperationError
-from volmgr.model.objects import PersistentVolumeClaim, StorageClass
+from volmgr.model.objects import PersistentVolumeClaim, StorageClass, ref_of
 from volmgr.model.volume import PersistentVolume
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ def claims_report(world: World) -> ClaimsReport:
             _claim(ref, item, default, world) for ref, item in entries if isinstance(item, PersistentVolumeClaim)
         ),
         volumes=tuple(
-            _volume(item, users.get(item.metadata.name, ()))
-            for _, item in entries
+            _volume(item, users.get(item.metadata.name, ()), made=_is_made_here(world, ref))
+            for ref, item in entries
             if isinstance(item, PersistentVolume)
         ),
         complaints=world.complaint_texts,
@@ -164,7 +165,7 @@ def deletable(world: World, claim: ObjectRef) -> PersistentVolume:
 def check_deletable(world: World, pv: PersistentVolume) -> None:
     """Raise OperationError when a volume must not be deleted with what is on it."""
     name = f"PersistentVolume {pv.metadata.name}"
-    if pairing.PROVISIONED_BY not in pv.metadata.annotations:
+    if not _is_made_here(world, ref_of(pv)):
         raise OperationError(f"{name} was not made by volmgr, so it deletes nothing of it; delete it by hand")
     why = _users_of(world, pv)
     if why:
@@ -230,7 +231,12 @@ def _claim(ref: ObjectRef, claim: PersistentVolumeClaim, default: str, world: Wo
     )
 
 
-def _volume(pv: PersistentVolume, pods: Iterable[str]) -> PersistentVolumeReport:
+def _is_made_here(world: World, ref: ObjectRef) -> bool:
+    """Say whether a volume was made by whoever runs here: the annotation may be a cluster's."""
+    return Path(world.objects[ref].origin).parent == world.paths.state / "provisioned"
+
+
+def _volume(pv: PersistentVolume, pods: Iterable[str], *, made: bool) -> PersistentVolumeReport:
     owner, has = pv.claim_ref, pv.capacity.get("storage")
     return PersistentVolumeReport(
         name=pv.metadata.name,
@@ -245,7 +251,7 @@ def _volume(pv: PersistentVolume, pods: Iterable[str]) -> PersistentVolumeReport
         type=pv.type,
         pods=tuple(pods),
         reason=pv.message,
-        made=pairing.PROVISIONED_BY in pv.metadata.annotations,
+        made=made,
     )
 
 

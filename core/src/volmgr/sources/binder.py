@@ -124,7 +124,7 @@ class Binder:
                 self._look_soon(self._pending)
                 self._look_soon(map(volume_ref, filter(self._stock.is_doubtful, self._bindings.volumes())))
                 self._look_soon(map(volume_ref, self._reserved))
-                self._look_soon(each.ref for each in self._made.all() if is_being_made(each))
+                self._look_soon(each.ref for each in self._made.all() if is_being_made(each) or each.owner)
                 for made in self._made.all():
                     self._finish(made.name)
 
@@ -244,8 +244,7 @@ class Binder:
         held, made = self._bindings.of_volume(name), self._made.find(name)
         if made is None or is_being_made(made):
             return
-        released = held is not None and held.released and bool(held.owner)
-        with_pod = released and made.storage_class.reclaim_policy == "Delete"
+        with_pod = made.goes_with_pod and held is not None and held.released and held.owner == made.owner
         if with_pod or made.stage is Stage.DELETING:
             self._emit(unfinished(made))
 
@@ -271,12 +270,14 @@ class Binder:
                 self._wait(ref, claim, choice)
 
     def _finish_others(self, ref: ObjectRef, claim: PersistentVolumeClaim | None) -> None:
-        """Let volumes be finished that are being made for claims of this name which are gone."""
+        """Let volumes be finished that were made, or begun, for claims of this name which went without having them."""
         uid = claim.metadata.uid if claim is not None else ""
         if claim is None and (not self._stock.is_gone(ref) or self._stock.consumers.uses(ref)):
             return
         for each in self._made.of(ref):
-            if is_being_made(each) and each.claim.metadata.uid != uid:
+            unbound = each.goes_with_pod and self._bindings.of_volume(each.name) is None
+            unbound = unbound and each.owner not in self._stock.sealed
+            if each.claim.metadata.uid != uid and (is_being_made(each) or unbound):
                 self._emit(unfinished(each))
 
     def _no_longer_pending(self, ref: ObjectRef) -> None:
@@ -301,14 +302,13 @@ class Binder:
     def _bind(self, ref: ObjectRef, claim: PersistentVolumeClaim, name: str) -> None:
         """Give a volume to a claim, durably; raises OperationError, and nothing has changed."""
         held = self._bindings.of_volume(name)
-        owner = claim.metadata.owner_references[0].uid if self._stock.consumers.made(ref) == claim else ""
         self._bindings.put(
             Binding(
                 volume=name,
                 claim=ref,
                 uid=claim.metadata.uid,
                 size=self._stock.stated(name).size,
-                owner=owner,
+                owner=self.owner_of(ref, claim),
                 cleared=held.cleared if held else "",
             )
         )
@@ -450,6 +450,11 @@ class Binder:
         name = pairing.claim_class(claim, pairing.default_class(self._stock.classes.values()))
         storage_class = self._class(name)
         return None if storage_class is None else (claim, storage_class)
+
+    def owner_of(self, ref: ObjectRef, claim: PersistentVolumeClaim) -> str:
+        """Give the UID of the Pod that a claim was made for; empty for a claim of a manifest."""
+        made = self._stock.consumers.made(ref, claim.metadata.uid)
+        return claim.metadata.owner_references[0].uid if made == claim else ""
 
     def begin(self, ref: ObjectRef) -> None:
         """Take note that a claim's volume is being made: it takes no other."""

@@ -6,7 +6,7 @@ While a volume is being made nobody knows whether the storage has it, so its rec
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from volmgr import records
-from volmgr.errors import OperationError
+from volmgr.errors import ManifestError, OperationError
 from volmgr.host.interface import Files
 from volmgr.host.paths import Paths
 from volmgr.manifest import recall
@@ -40,7 +40,8 @@ class Stage(StrEnum):
 class MadeVolume:
     """A volume that is made, or was; `name` is its PersistentVolume's, and `manifest` that, once it is known.
 
-    `claim` is whom it was made for, `growing` to how many bytes it is just being grown.
+    `claim` is whom it was made for, `owner` the UID of the Pod whose own claim that is, if it is one's. `growing` is to
+    how many bytes it is just being grown.
     """
 
     name: str
@@ -49,6 +50,12 @@ class MadeVolume:
     storage_class: StorageClass
     manifest: Document = field(default_factory=dict[str, object])
     growing: int = 0
+    owner: str = ""
+
+    @property
+    def goes_with_pod(self) -> bool:
+        """Say whether it is deleted once the Pod is gone that it was made for."""
+        return bool(self.owner) and self.storage_class.reclaim_policy == "Delete"
 
     @property
     def ref(self) -> ObjectRef:
@@ -82,6 +89,16 @@ class MadeVolumes:
             else:
                 self._index(volume)
 
+    def complaints(self) -> Iterator[tuple[str, ManifestError]]:
+        """Say of each record that cannot be read what follows from that."""
+        for name in sorted(self.damaged):
+            path = str(self._top / name)
+            remedy = "restore it, or write the PersistentVolume into the manifests; the storage has the volume still"
+            yield (
+                path,
+                ManifestError("the record is damaged or was written by a newer volmgr", file=path, remedy=remedy),
+            )
+
     def find(self, name: str) -> MadeVolume | None:
         """Give a record by the name of its PersistentVolume."""
         return self._by_name.get(name)
@@ -111,8 +128,10 @@ class MadeVolumes:
             "storage_class": class_document(volume.storage_class),
             "manifest": dict(volume.manifest),
             "growing": volume.growing,
+            "owner": volume.owner,
         }
         records.write(self._files, self.path(volume.name), _KIND, body, durable=True)
+        self.damaged.discard(self.path(volume.name).name)
         self._index(volume)
 
     def remove(self, name: str) -> None:
@@ -187,13 +206,18 @@ def class_document(storage_class: StorageClass) -> Document:
 
 def _read(body: Mapping[str, object]) -> MadeVolume | None:
     claim, storage_class = (recall(json.dumps(body.get(key)).encode()) for key in ("claim", "storage_class"))
-    name, stage, manifest, growing = (body.get(key) for key in ("name", "stage", "manifest", "growing"))
+    name, stage, manifest = (body.get(key) for key in ("name", "stage", "manifest"))
+    growing, owner = body.get("growing"), body.get("owner")
     known = next((each for each in Stage if each.value == stage), None)
     if not (isinstance(claim, PersistentVolumeClaim) and isinstance(storage_class, StorageClass)):
         return None
     if not (isinstance(name, str) and name and known and isinstance(growing, int) and isinstance(manifest, dict)):
         return None
+    if not isinstance(owner, str):
+        return None
     said = cast("dict[str, object]", manifest)
     if known is not Stage.MAKING and not isinstance(recall(json.dumps(said).encode()), PersistentVolume):
         return None
-    return MadeVolume(name=name, stage=known, claim=claim, storage_class=storage_class, manifest=said, growing=growing)
+    return MadeVolume(
+        name=name, stage=known, claim=claim, storage_class=storage_class, manifest=said, growing=growing, owner=owner
+    )

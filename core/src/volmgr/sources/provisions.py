@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import RLock
 from typing import cast
 
@@ -54,9 +55,13 @@ class Provisions:
         self._tell = tell
 
     def start(self) -> None:
-        """Let every volume that was made be there; those whose records are gone are not."""
+        """Let every volume that was made be there; those whose records are gone are not.
+
+        One whose record is damaged is as it was when it was last used.
+        """
         for place in [place for place in self._objects.places() if place.source == PROVISIONED]:
-            if all(self._place(each.name) != place for each in self._volumes.all()):
+            kept = Path(place.origin).name in self._volumes.damaged
+            if not kept and all(self._place(each.name) != place for each in self._volumes.all()):
                 self._objects.replace(place, {})
         for volume in self._volumes.all():
             self._offer(volume)
@@ -74,6 +79,7 @@ class Provisions:
                 stage=Stage.MAKING,
                 claim=claim,
                 storage_class=storage_class,
+                owner=self._binder.owner_of(ref, claim),
             )
             if volume != held:
                 self._volumes.put(volume)

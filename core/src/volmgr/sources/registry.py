@@ -90,6 +90,8 @@ class Registry:
             if self._binder:
                 self._binder.start()
                 self._made.load()
+                for path, error in self._made.complaints():
+                    self._sink(Complaints(path, (error,)))
             for offer in self._ledger.objects():
                 if isinstance(offer, ManifestError):
                     self._sink(Complaints(offer.file, (offer,)))
