@@ -53,7 +53,9 @@ class KnownDrivers:
 
     def __init__(self) -> None:
         self.refreshed: Callable[[str], None] = _nobody_hears
-        """Hears which driver is to be asked anew, or was not reached: who registers puts itself here."""
+        """Hears which driver is to be asked anew: who registers puts itself here, and below."""
+        self.unreached: Callable[[str], None] = _nobody_hears
+        """Hears which driver somebody waits for now, because nobody listens at its socket."""
         self.absences: Mapping[str, str] = MappingProxyType({})
         """Why a driver is not there, by its name, as who registers knows it."""
         self._lock = threading.Lock()
@@ -115,7 +117,7 @@ class KnownDrivers:
         """Give a driver if somebody listens at its socket: nothing has happened yet if nobody does."""
         if driver.connection.is_answering():
             return driver
-        self.refreshed(driver.name)
+        self.unreached(driver.name)
         text = f"nobody listens at {driver.connection.socket}, the socket of csi driver {driver.name}; start it again"
         raise TransientError(text, waits_for=driver_awaited(driver.name))
 

@@ -69,6 +69,12 @@ class Inquiries:
             return
         inquiry.wish(max(now, inquiry.asked + AT_MOST) if is_lost else now)
 
+    def await_it(self, name: str, now: float) -> None:
+        """Take note that somebody waits until a driver answers, and have it asked soon."""
+        if (inquiry := self._by_name.get(name)) is not None:
+            inquiry.is_new = True
+            inquiry.wish(now)
+
     def begin(self, now: float) -> dict[str, bool]:
         """Give the drivers that are to be asked now, and whether it is news that they answer."""
         found: dict[str, bool] = {}

@@ -73,6 +73,7 @@ class Registrar:
             self.known.put(seen.retired(connection))
         self._report()
         self.known.refreshed = self._refresh
+        self.known.unreached = self._unreached
         self._thread.start()
 
     def stop(self) -> None:
@@ -106,6 +107,9 @@ class Registrar:
 
     def _refresh(self, name: str) -> None:
         self._doorbell.post(lambda: self._wish(name, is_lost=False))
+
+    def _unreached(self, name: str) -> None:
+        self._doorbell.post(lambda: self._inquiries.await_it(name, time.monotonic()))
 
     # --- the thread ---
 
