@@ -8,6 +8,7 @@ from tests.unit.report.worlds import TYPE, add_pod, empty_world, fail, make_pod,
 from volmgr.broken import Broken
 from volmgr.desired import READING
 from volmgr.errors import ManifestError
+from volmgr.model.driver_info import DriverInfo
 from volmgr.model.meta import ObjectRef
 from volmgr.report.doctor import doctor
 from volmgr.report.installed import plugins_report
@@ -170,6 +171,21 @@ def test_the_doctor_names_sources_manifests_packages_and_hanging_operations_with
         "manifest /m/x.yaml",
         "package volmgr-nfs",
         "hanging operation",
+    ]
+    assert all(finding.remedy for finding in wrong)
+
+
+def test_the_doctor_names_drivers_that_are_missing_and_those_of_which_a_cluster_is_not_told() -> None:
+    world = empty_world()
+    world.required_drivers = ("a.example.com", "b.example.com")
+    world.drivers["b.example.com"] = DriverInfo(name="b.example.com", node_id="n")
+    world.reading = ServerReading(
+        server="https://10.0.0.1:6443", driver_problems={"b.example.com": "its zone is wrong"}
+    )
+    wrong = [finding for finding in doctor(world).findings if not finding.ok]
+    assert [(finding.check, finding.detail) for finding in wrong] == [
+        ("driver a.example.com", "waiting for driver a.example.com (never seen on this node since volmgrd started)"),
+        ("driver b.example.com", "its zone is wrong"),
     ]
     assert all(finding.remedy for finding in wrong)
 

@@ -58,6 +58,7 @@ def _findings(world: World) -> Iterator[Finding]:
         detail = unserved_line(name, count)
         yield Finding(check=f"source {name}", ok=False, detail=detail, remedy="read it again, or delete what it left")
     yield from _cluster(world)
+    yield from _drivers(world)
     for origin, errors in sorted(world.complaints.items()):
         for error in errors:
             detail = str(error).removeprefix(f"{origin}: ")
@@ -69,6 +70,17 @@ def _findings(world: World) -> Iterator[Finding]:
         if running.quarantined:
             detail = f"{operation.verb.value} of {operation.volume} hangs since {rfc3339(running.since)}"
             yield Finding(check="hanging operation", ok=False, detail=detail, remedy="look at its server or device")
+
+
+def _drivers(world: World) -> Iterator[Finding]:
+    """Say which drivers of `csi` the node must have and has not, and of which the cluster is not told."""
+    for name, detail in world.missing_drivers.items():
+        remedy = "start it, and its registrar; or take it out of required_drivers"
+        yield Finding(check=f"driver {name}", ok=False, detail=detail, remedy=remedy)
+    for name in sorted(world.drivers):
+        if problem := world.driver_problem(name):
+            remedy = "do what it says; the cluster sends no Pods with its volumes until then"
+            yield Finding(check=f"driver {name}", ok=False, detail=problem, remedy=remedy)
 
 
 def _cluster(world: World) -> Iterator[Finding]:

@@ -263,17 +263,19 @@ class World:
         Beyond what keeps volumes mounted: that it is registered, and that the drivers are there which it must have.
         """
         unregistered = self.reading.unregistered if self.reading is not None else ""
-        return (*self.not_ready_because, *([unregistered] if unregistered else ()), *self._missing_drivers)
+        missing = (f"{text}, which required_drivers names" for text in self.missing_drivers.values())
+        return (*self.not_ready_because, *([unregistered] if unregistered else ()), *missing)
 
     @property
-    def _missing_drivers(self) -> tuple[str, ...]:
+    def missing_drivers(self) -> Mapping[str, str]:
+        """Say by name which drivers of `csi` the node must have and has not, and since when."""
         there = {*self.drivers, *self.plugins.drivers_of(CSI_FIELD)} if self.required_drivers else set[str]()
-        return tuple(self._missing_driver(name) for name in self.required_drivers if name not in there)
+        return {name: self._missing_driver(name) for name in self.required_drivers if name not in there}
 
     def _missing_driver(self, name: str) -> str:
         since = rfc3339(self.drivers_gone.get(name, 0.0))
         seen = f"not registered since {since}" if since else "never seen on this node since volmgrd started"
-        return f"waiting for driver {name} ({seen}), which required_drivers names"
+        return f"waiting for driver {name} ({seen})"
 
     def driver_problem(self, name: str) -> str:
         """Say why the cluster is not told of a driver of `csi`; empty when it is, and where there is no cluster."""
