@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from tests.csi import objects
 from tests.csi.fault_driver.running import ThreadDriver
@@ -18,7 +19,7 @@ from tests.root.acceptance.outside import pod
 
 SECONDS = float(os.environ.get("CSI_CHURN_SECONDS", "10"))
 """How long Pods come and go at random; two minutes is what was promised to converge."""
-SHARED = {"accessModes": ["ReadWriteMany"]}
+SHARED: dict[str, Any] = {"accessModes": ["ReadWriteMany"]}
 
 
 def mount_id(node: CsiNode, name: str, volume: str) -> str:
