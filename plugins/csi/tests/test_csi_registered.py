@@ -8,7 +8,7 @@ import pytest
 
 from tests.csi.fault_driver.profile import NODE
 from tests.csi.fault_driver.registration import Registration
-from tests.csi.fault_driver.rules import Rule
+from tests.csi.fault_driver.rules import FOREVER, Rule
 from tests.csi.fault_driver.running import running_fault_driver, running_fault_process
 from tests.csi.registrar import running_registrar
 from tests.csi.watched import Site
@@ -40,12 +40,36 @@ def test_a_driver_that_starts_again_is_asked_anew_though_its_registrar_says_noth
         with pytest.raises(TransientError, match=r"nobody listens at .*csi\.sock") as error:
             known.making(NAME)
         assert error.value.waits_for == f"csi driver {NAME}"
+        declared = len(site.told.log)
         with running_fault_driver(top, node=NODE):
-            site.told.until(lambda: known.making(NAME).abilities.stage)
+            site.told.until(lambda: len(site.told.log) > declared)
+            assert known.making(NAME).abilities.stage
             assert known.making(NAME).info.since > first.info.since  # who waits for it is told
             assert known.making(NAME).connection is first.connection
         assert [call.method for call in registrar.calls()] == ["GetInfo", "NotifyRegistrationStatus"]
         assert set(site.told.log) == {f"+{NAME}"}
+
+
+def test_nothing_is_made_with_what_the_driver_could_do_before_it_started_again(site: Site) -> None:
+    top = site.top / "d"
+    registration = Registration(name=NAME, endpoint=str(top / "csi.sock"))
+    with (
+        running_registrar(site.registry / "reg.sock", site.top / "log", registration),
+        site.watched() as known,
+        running_fault_process(top, registration=site.top / "unused.sock") as driver,
+    ):
+        site.told.until_there(NAME)
+        driver.kill()
+        driver.start(Rule(method="NodeGetCapabilities", gate_before="asked", times=FOREVER))
+        driver.until_reached("asked")
+        with pytest.raises(TransientError, match="has started again, and is being asked what it can do") as error:
+            known.making(NAME)
+        assert error.value.waits_for == f"csi driver {NAME}"
+        assert known.unmaking(NAME).name == NAME
+        declared = len(site.told.log)
+        driver.open("asked")
+        site.told.until(lambda: len(site.told.log) > declared)
+        assert known.making(NAME).abilities.stage
 
 
 def test_a_driver_that_crashed_is_waited_for_and_its_dead_socket_harms_nobody(site: Site) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import OperationError, UncertainError, VolmgrError
-from volmgr_csi.sockets import Address, is_answering
+from volmgr_csi.sockets import Address, Stamp, is_answering, stamp_of
 
 if TYPE_CHECKING:
     import grpc
@@ -97,6 +97,8 @@ class Connection:
     """Is called when a call lost its driver: what is known of it may be of one that is no more."""
     confirms: bool = False
     """Who answers is asked for its name first: nobody registers it now, and another driver may serve its socket."""
+    served: Stamp | None = None
+    """Which socket lay there when the driver was asked what it can do."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _open: _Open | None = None
     _running: int = 0
@@ -125,6 +127,11 @@ class Connection:
     def is_answering(self) -> bool:
         """Say whether somebody listens at the socket; takes no time, and is no call."""
         return is_answering(self.socket)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another socket lies there than when the driver was asked what it can do."""
+        return self.served is not None and stamp_of(self.socket) not in {None, self.served}
 
     @property
     def is_closed(self) -> bool:

@@ -87,6 +87,9 @@ class KnownDrivers:
         found = self.find(name)
         if found is None or found.retired:
             raise self._absent(name)
+        if found.connection.is_replaced:
+            text = f"csi driver {name} has started again, and is being asked what it can do"
+            raise self._awaited(name, text)
         return self._reached(found)
 
     def unmaking(self, name: str) -> Driver:
@@ -117,9 +120,12 @@ class KnownDrivers:
         """Give a driver if somebody listens at its socket: nothing has happened yet if nobody does."""
         if driver.connection.is_answering():
             return driver
-        self.unreached(driver.name)
         text = f"nobody listens at {driver.connection.socket}, the socket of csi driver {driver.name}; start it again"
-        raise TransientError(text, waits_for=driver_awaited(driver.name))
+        raise self._awaited(driver.name, text)
+
+    def _awaited(self, name: str, text: str) -> TransientError:
+        self.unreached(name)
+        return TransientError(text, waits_for=driver_awaited(name))
 
     def _absent(self, name: str) -> TransientError:
         why = self.absences.get(name, "it was never seen on this node")

@@ -72,7 +72,7 @@ class Roster:
                 return False
             self._check(driver.name, entry.version, entry.socket)
             before = self.known.find(driver.name)
-            driver.connection.confirms = False
+            driver.connection.confirms, driver.connection.served = False, entry.served
             self._entries[driver.name] = entry
             self.known.put(driver)
             self.drivers.declare(driver.info)
@@ -87,6 +87,7 @@ class Roster:
             if entry is None or entry.driver.connection is not driver.connection:
                 return
             self._entries[driver.name] = replace(entry, driver=driver, served=served, is_complete=is_complete)
+            driver.connection.served = served
             self.known.put(driver)
             self.drivers.declare(driver.info)
 
