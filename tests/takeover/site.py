@@ -53,6 +53,7 @@ class Site:
         self.root = top / "root"
         self.driver_socket: Path | None = None
         """Where kubelet finds its CSI driver; it has none otherwise."""
+        self.driver_name = "bench.csi.local"
         self.host_path = top / "host"
         self.directory = top / "directory"
         self.directory.mkdir()
@@ -137,7 +138,7 @@ class Site:
 
     def _kubelet(self, command: str, *options: str) -> list[str]:
         log = str(self.top / "kubelet.log")
-        driver = ("-csi", str(self.driver_socket)) if self.driver_socket else ()
+        driver = ("-csi", str(self.driver_socket), "-csi-name", self.driver_name) if self.driver_socket else ()
         return [str(self.program), command, "-root", str(self.root), "-log", log, "-v", "4", *driver, *options]
 
     def kubelet_log(self) -> str:

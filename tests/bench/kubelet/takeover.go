@@ -22,11 +22,11 @@ const (
 )
 
 // cmdMount mounts what the Pods of a directory of manifests want, on whatever root there is, says so, and waits to be
-// killed. csiSocket is where the driver of that name serves, if it does.
-func cmdMount(root, manifests, driver, csiSocket string) {
+// killed. csiSocket is where the driver csiName serves, if it does.
+func cmdMount(root, manifests, csiSocket string) {
 	pods, objects := readObjects(manifests)
 	e := newEnv(root, objects...)
-	e.registerDriver(driver, csiSocket)
+	e.registerDriver(csiSocket)
 	for _, p := range pods {
 		e.makePodDirectories(p)
 		e.addPod(p)
@@ -42,9 +42,9 @@ func cmdMount(root, manifests, driver, csiSocket string) {
 }
 
 // registerDriver does what kubelet does when a driver's registrar has told its socket.
-func (e *env) registerDriver(name, socket string) {
+func (e *env) registerDriver(socket string) {
 	if socket != "" {
-		must(csi.PluginHandler.RegisterPlugin(e.ctx, name, socket, []string{"1.0.0"}, nil))
+		must(csi.PluginHandler.RegisterPlugin(e.ctx, csiName, socket, []string{"1.0.0"}, nil))
 	}
 }
 
@@ -96,9 +96,9 @@ func (e *env) bindSubpaths(p *v1.Pod) error {
 }
 
 // cmdClear starts over a root with no Pod wanted, and ends when nothing is left of any, or nothing changes any more.
-func cmdClear(root, driver, csiSocket string) {
+func cmdClear(root, csiSocket string) {
 	e := newEnv(root)
-	e.registerDriver(driver, csiSocket)
+	e.registerDriver(csiSocket)
 	e.ready.Store(true)
 	e.run()
 	for !e.vm.ReconcilerStatesHasBeenSynced() {

@@ -1,0 +1,172 @@
+"""In-tree volumes, which both serve as csi, are laid out alike and taken over both ways, whatever their names are."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.csi import objects as csi
+from tests.csi.fault_driver.running import ProcessDriver, running_fault_process
+from tests.csi.node import CSI
+from tests.eventually import eventually
+from tests.takeover import objects
+from tests.takeover.site import MountTable, Site
+from tests.takeover.test_same_layout import differences, layout, table
+from volmgr_csi.settings import NAME
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
+
+DRIVER = "disk.csi.azure.com"
+"""A driver whose volumes are named by paths."""
+DISKS = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/disks"
+DEFAULTS = {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False}
+"""What an API server adds; files pass none."""
+SCAFFOLD = {f"plugins/{NAME}/{DRIVER}", f"plugins/{NAME}"}
+"""Directories that kubelet leaves, empty, when no volume is left."""
+KNOWN = {f"pods/{uid}/plugins": ("", "drwxr-x--- 0:0 ") for uid in (objects.SHOP, objects.GUEST)}
+"""A directory that kubelet makes for every Pod."""
+
+
+def azure_disk(name: str) -> Mapping[str, object]:
+    return {"azureDisk": {"diskName": name, "diskURI": f"{DISKS}/{name}", "kind": "Managed", **DEFAULTS}}
+
+
+class MigratedSite(Site):
+    """A site whose two Pods have a claimed disk in common, and one each that they declare."""
+
+    def __init__(self, top: Path, program: Path, driver: ProcessDriver) -> None:
+        """Make volumes and manifests; only the driver runs."""
+        super().__init__(top, program)
+        self.driver, self.driver_name, self.driver_socket = driver, DRIVER, driver.socket
+        (top / "volmgr.yaml").write_text(json.dumps({"plugins": {NAME: {"drivers": {DRIVER: str(driver.socket)}}}}))
+        for name in ("common", "shop", "guest"):
+            driver.add_volume(f"{DISKS}/{name}")
+        self.volmgr.put("driver.json", csi.driver_object(DRIVER, podInfoOnMount=False))
+        self.volmgr.put("disk.json", *_bound("common"))
+
+    def put_pods(self, **_said: object) -> None:
+        """Let both Pods be wanted."""
+        claim = {"persistentVolumeClaim": {"claimName": "common"}}
+        for name, uid in (("shop", objects.SHOP), ("guest", objects.GUEST)):
+            self.volmgr.put(f"{name}.json", objects.pod(name, uid, {"common": claim, "own": azure_disk(name)}))
+
+    def records(self) -> Mapping[str, str]:
+        """Give the text of each vol_data.json, by its path in the root directory."""
+        places = (place for top in ("pods", "plugins") for place, _, names in os.walk(self.root / top) if FILE in names)
+        return {place.removeprefix(f"{self.root}/"): Path(place, FILE).read_text() for place in places}
+
+    def left(self) -> list[str]:
+        """Name all that is left, without what kubelet leaves."""
+        return [path for path in super().left() if path.removeprefix(f"{self.root}/") not in SCAFFOLD]
+
+    def remains(self) -> Mapping[str, object]:
+        """Give what is left of any volume, with the driver, too."""
+        kept = [volume.id for volume in self.driver.volumes.all() if volume.staged or volume.published]
+        found = {"mounts": sorted(self.mounts()), "files": self.left(), "driver": kept}
+        return {name: value for name, value in found.items() if value}
+
+    def asked(self, since: int = 0) -> list[str]:
+        """Give what the driver was asked to make, in no order."""
+        calls = self.driver.calls()[since:]
+        made = (call for call in calls if call.method in {"NodeStageVolume", "NodePublishVolume"})
+        return sorted(str((call.method, call.request)) for call in made)
+
+
+FILE = "vol_data.json"
+
+
+def _bound(name: str) -> tuple[csi.Document, csi.Document]:
+    """Give a PersistentVolume of the in-tree type and its claim, bound as controllers leave them."""
+    volume, claim = csi.bound(DRIVER, name, **azure_disk(name))
+    del volume["spec"]["csi"], claim["spec"]["azureDisk"]
+    volume["metadata"]["uid"], claim["metadata"] = f"pv-{name}", {**claim["metadata"], "uid": f"claim-{name}"}
+    whose = {"namespace": "default", "name": name, "uid": f"claim-{name}"}
+    volume["spec"]["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **whose}
+    volume["status"] = {"phase": "Bound"}
+    claim["metadata"]["namespace"] = "default"
+    claim["status"] = {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "16Mi"}}
+    return volume, claim
+
+
+@pytest.fixture
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessDriver]:
+    with running_fault_process(tmp_path_factory.mktemp("d"), name=DRIVER, node_id=objects.NODE) as driver:
+        yield driver
+
+
+@pytest.fixture
+def migrated(tmp_path: Path, program: Path, driver: ProcessDriver) -> Iterator[MigratedSite]:
+    site = MigratedSite(tmp_path, program, driver)
+    try:
+        yield site
+    finally:
+        site.close()
+
+
+def leave(site: MigratedSite) -> None:
+    """Let volmgrd mount everything, and end."""
+    site.volmgr.start()
+    for name in site.pods:
+        site.volmgr.wait(name)
+    assert site.volmgr.stop() == 0
+
+
+def test_both_lay_them_out_and_ask_the_driver_the_same(migrated: MigratedSite) -> None:
+    site = migrated
+    site.put_pods()
+    site.kubelet_mounts()
+    site.kill_kubelet()
+    kubelets, asked = (layout(site.root), table(site.root), site.records()), site.asked()
+    assert (site.root / "pods" / objects.SHOP / "volumes" / CSI / f"{DISKS}/shop".replace("/", "~")).is_dir()
+    site.kubelet_clears()
+    assert site.remains() == {}
+    site.remove_root()
+    before = len(site.driver.calls())
+    leave(site)
+    assert len(site.records()) == 7
+    assert differences(site.records(), kubelets[2]) == {}
+    assert differences(layout(site.root), kubelets[0]) == KNOWN
+    assert differences(table(site.root), kubelets[1]) == {}
+    assert site.asked(before) == asked
+
+
+def test_what_kubelet_has_mounted_stays_and_goes_with_its_pods(migrated: MigratedSite, table: MountTable) -> None:
+    site = migrated
+    site.put_pods()
+    site.kubelet_mounts()
+    site.kill_kubelet()
+    mounts, calls = site.mounts(), len(site.driver.calls())
+    table.changed()
+    node = site.volmgr
+    node.start(ready=False)
+    eventually(lambda: set(node.uids()) == {objects.SHOP, objects.GUEST})
+    node.volmgr("adopt")
+    for name in site.pods:
+        node.wait(name)
+    assert not table.changed(), node.log_text()
+    assert site.mounts() == mounts
+    undone = {"NodeUnpublishVolume", "NodeUnstageVolume"}
+    assert not undone & {call.method for call in site.driver.calls()[calls:]}
+    site.remove_pods()
+    for name in site.pods:
+        node.volmgr("wait", name, "--for", "unmounted")
+    eventually(lambda: not site.remains(), lambda: f"the end of {site.remains()}: {node.log_text()}")
+    node.stop()
+
+
+def test_kubelet_goes_on_with_them_and_takes_them_down(migrated: MigratedSite, table: MountTable) -> None:
+    site = migrated
+    site.put_pods()
+    leave(site)
+    mounts = site.mounts()
+    table.changed()
+    site.kubelet_mounts()
+    assert not table.changed()
+    assert site.mounts() == mounts
+    site.kill_kubelet()
+    assert site.kubelet_clears() == []
+    assert site.remains() == {}
