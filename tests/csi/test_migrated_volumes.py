@@ -73,8 +73,10 @@ def test_a_disk_whose_name_has_slashes_lies_where_kubelet_looks(top: Path) -> No
         node.kill()
         for record in (node.root / "volmgr/mounts/uid-web").iterdir():
             record.unlink()
-        (node.manifests / "web.json").unlink()
         node.start()
+        node.wait("web")
+        assert len(driver.calls("NodeStageVolume")) == 1
+        (node.manifests / "web.json").unlink()
         node.until_clean()
 
 

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ KNOWN = {f"pods/{uid}/plugins": ("", "drwxr-x--- 0:0 ") for uid in (objects.SHOP
 """A directory that kubelet makes for every Pod."""
 
 
-def azure_disk(name: str) -> Mapping[str, object]:
+def azure_disk(name: str) -> dict[str, Any]:
     return {"azureDisk": {"diskName": name, "diskURI": f"{DISKS}/{name}", "kind": "Managed", **DEFAULTS}}
 
 
