@@ -264,6 +264,7 @@ class Daemon:
         """Read what was accepted, and start what runs beside the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
+        self.loop.heed_signals()
         self.world.sources["api"] = "its records are not read yet"
         if self.directory is not None:
             self.world.sources[self.directory.name] = "not read yet"

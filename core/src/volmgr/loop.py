@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
 
     from volmgr.timers import Timers
+
+_SIGNALS = 64  # that may have come at once
 
 
 class Loop:
@@ -26,7 +29,7 @@ class Loop:
         self._pending = False
         self._running = True
 
-    def watch(self, file: FileDescriptorLike, ready: Callable[[], None]) -> None:
+    def watch(self, file: FileDescriptorLike, ready: Callable[[], object]) -> None:
         """Call `ready` whenever a file is readable."""
         self._selector.register(file, selectors.EVENT_READ, ready)
 
@@ -39,6 +42,15 @@ class Loop:
         if not self._pending:
             self._pending = True
             os.eventfd_write(self._wake, 1)
+
+    def heed_signals(self) -> None:
+        """Wake for each signal that has a handler: handlers run on the main thread, which the kernel may not interrupt.
+
+        It takes any thread that does not block the signal; and a signal may come right before the main thread sleeps.
+        """
+        heard, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        self.watch(heard, lambda: os.read(heard, _SIGNALS))
 
     def stop(self) -> None:
         """Let run() return after the current step."""

@@ -2,13 +2,14 @@
 
 import json
 import os
+import signal
 import socket
 import stat
 import subprocess
 import time
 from pathlib import Path
 
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 from tests.root.acceptance.outside import BIN, Outside, disk, memory, pod
 
 NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
@@ -45,6 +46,18 @@ def test_sigterm_exits_0_and_leaves_volumes_mounted_and_drain_does_not(node: Out
     node.start()
     node.wait("shop")
     assert len(node.mounts()) == 1
+
+
+def test_sigterm_ends_it_whichever_thread_the_kernel_interrupts(node: Outside) -> None:
+    node.put("shop.json", pod("shop", memory()))
+    node.wait("shop")
+    main = Path(f"/proc/{node.pid}/wchan")
+    eventually(lambda: "epoll" in main.read_text(), "nothing is at work")
+    threads = {int(each) for each in os.listdir(f"/proc/{node.pid}/task")} - {node.pid}
+    os.kill(max(threads), signal.SIGTERM)  # to the process, but this thread gets it
+    assert node.daemon is not None
+    assert node.daemon.wait(PATIENCE) == 0
+    node.start()
 
 
 def test_the_socket_is_for_root_alone(node: Outside) -> None:
