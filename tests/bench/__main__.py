@@ -31,7 +31,9 @@ def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser("python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small and few, in seconds: that it runs, not how fast")
-    parser.add_argument("--only", nargs="*", metavar="PART", help=f"of {', '.join(_parts(quick=True))}; kube and csi only so")
+    parser.add_argument(
+        "--only", nargs="*", metavar="PART", help=f"of {', '.join(_parts(quick=True))}; kube, csi only so"
+    )
     parser.add_argument("--disk", action=argparse.BooleanOptionalAction, help="the root directory on a disk, too")
     parser.add_argument("--kubelet", action=argparse.BooleanOptionalAction, help="kubelet's own volume manager, too")
     arguments = parser.parse_args()
@@ -81,7 +83,7 @@ def _parts(*, quick: bool) -> Mapping[str, Part]:
 
 
 _ON_REQUEST = frozenset({"kube", "csi"})
-"""Parts that are measured only when --only names them: they need the servers, or drivers, that `make e2e-kube` builds."""
+"""Parts that are measured only when --only names them: they need what `make e2e-kube` builds."""
 
 _ON_DISK: Mapping[str, Part] = {
     "latency": lambda top: latency.latency(top, 40),
