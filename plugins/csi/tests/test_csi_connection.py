@@ -16,8 +16,9 @@ from tests.csi.fault_driver.rules import Rule
 from tests.csi.fault_driver.running import running_fault_driver, running_fault_process
 from tests.eventually import eventually
 from volmgr.plugin import OperationError, UncertainError
+from volmgr_csi.attributes import TOKENS
 from volmgr_csi.connection import MESSAGE_LIMIT, NOT_FINAL, CallError, Connection, Observed
-from volmgr_csi.methods import NODE_INFO, PLUGIN_INFO, Method
+from volmgr_csi.methods import NODE_INFO, PLUGIN_INFO, PUBLISH, Method
 from volmgr_csi.sockets import greet, is_answering, stamp_of, visit
 from volmgr_csi.v1 import csi_pb2 as csi
 
@@ -47,6 +48,32 @@ def test_a_code_says_whether_anything_may_be_left(top: Path, code: str) -> None:
         assert type(error.value.as_outcome()) is expected
         assert ask(connection) == "machine-1"
         assert [(each.method, each.code) for each in seen] == [("NodeGetInfo", code), ("NodeGetInfo", "OK")]
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("mount -o user=ann,password=hunter2 failed", "mount -o user=***,password=*** failed"),
+        ("the key is\nfirst line\nsecond line", "the key is ***"),
+        ("only second line", "only ***"),
+        ("in a banana, by a b", "in a banana, by a ***"),
+        ("nobody takes token-of-db", "nobody takes ***"),
+        ("clear \x1b[2J, ring \x07, turn \u202e round", "clear \\x1b[2J, ring \\x07, turn \\u202e round"),
+        ("x" * 5000, "x" * 2000 + "…"),
+    ],
+)
+def test_what_a_driver_says_is_shown_without_secrets_and_as_text(top: Path, words: str, shown: str) -> None:
+    question = csi.NodePublishVolumeRequest(
+        secrets={"user": "ann", "password": "hunter2", "key": "first line\nsecond line\n", "pin": "b", "none": ""},
+        volume_context={TOKENS: '{"db":{"token":"token-of-db","expirationTimestamp":"2026-01-01T00:00:00Z"}}'},
+    )
+    with running_fault_driver(top / "d") as driver:
+        driver.script(Rule(method="NodePublishVolume", code="INTERNAL", message=words))
+        connection = Connection(NAME, str(driver.socket))
+        with pytest.raises(CallError) as error:
+            connection.call(PUBLISH, question, 60.0)
+        assert error.value.details == shown
         connection.close()
 
 

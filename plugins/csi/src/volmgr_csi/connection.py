@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.plugin import OperationError, UncertainError, VolmgrError
 from volmgr_csi.sockets import Address, Stamp, is_answering, stamp_of
+from volmgr_csi.words import fit_to_show
 
 if TYPE_CHECKING:
     import grpc
@@ -185,7 +186,7 @@ class Connection:
         try:
             answer = ask(question.SerializeToString(), timeout=max(timeout, _SHORTEST))
         except grpc.RpcError as error:
-            raise self._failure(method.name, error) from None
+            raise self._failure(method.name, error, question) from None
         except ValueError as error:  # the channel was closed below the call
             raise CallError(self.driver, method.name, "", str(error)) from None
         try:
@@ -193,12 +194,12 @@ class Connection:
         except Exception as error:  # protobuf's; what the driver did is not known
             raise CallError(self.driver, method.name, "", f"its answer cannot be read: {error}") from error
 
-    def _failure(self, method: str, error: Exception) -> CallError:
+    def _failure(self, method: str, error: Exception, question: object) -> CallError:
         from volmgr_csi.quiet_grpc import grpc
 
         if not isinstance(error, grpc.Call):
             return CallError(self.driver, method, "", str(error))
-        return CallError(self.driver, method, error.code().name, " ".join((error.details() or "").split()))
+        return CallError(self.driver, method, error.code().name, fit_to_show(error.details() or "", question))
 
     def _confirm(self, lent: _Open, timeout: float) -> None:
         """Make sure that it is still this driver that answers; raises CallError."""

@@ -1,0 +1,56 @@
+"""What a driver says of a call that failed, as it may be logged and shown: of bounded length, without secrets. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from volmgr_csi.attributes import TOKENS
+
+LONGEST = 2000
+"""Characters; gRPC lets 16 KiB through, and all of it would be logged at each try."""
+MASK = "***"
+_WORD = 4
+"""Characters below which a secret is masked only where it stands alone: as a part of words it would be everywhere."""
+
+
+def fit_to_show(said: str, question: object) -> str:
+    """Give a driver's words on one line, with what it was told in confidence masked, and no control characters."""
+    for secret in sorted(set(_confidences(question)), key=len, reverse=True):
+        said = re.sub(_pattern(secret), MASK, said)
+    line = "".join(char if char.isprintable() else _escaped(char) for char in " ".join(said.split()))
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape", "backslashreplace").decode()
+
+
+def _pattern(secret: str) -> str:
+    found = re.escape(secret)
+    return found if len(secret) >= _WORD else rf"(?<!\w){found}(?!\w)"
+
+
+def _confidences(question: object) -> Iterator[str]:
+    """Give what nobody else may read of a question: its secrets, also line by line, and tokens among its attributes."""
+    for secret in (*_texts(question, "secrets").values(), _texts(question, "volume_context").get(TOKENS, "")):
+        for text in (secret, *_tokens(secret)):
+            yield from (part for part in (text.strip(), *map(str.strip, text.splitlines())) if part)
+
+
+def _texts(question: object, field: str) -> Mapping[str, str]:
+    return cast("Mapping[str, str]", getattr(question, field, {}))
+
+
+def _tokens(secret: str) -> Iterator[str]:
+    """Give each token of what says them all, as `attributes.tokens` does."""
+    try:
+        said: object = json.loads(secret)
+    except ValueError:
+        return
+    for issued in cast("dict[str, object]", said).values() if isinstance(said, dict) else ():
+        token = cast("dict[str, object]", issued).get("token") if isinstance(issued, dict) else None
+        if isinstance(token, str):
+            yield token
