@@ -17,6 +17,7 @@ from volmgr.testing import FakeHost, Sample, Volume, pod
 from volmgr_csi.connection import Connection
 from volmgr_csi.contract import IMAGE, works
 from volmgr_csi.drivers import Abilities, Driver, drivers_of
+from volmgr_csi.v1 import csi_pb2 as csi
 from volmgr_csi.volume import Csi
 
 NAME = "memory.csi.test"
@@ -47,6 +48,8 @@ class Site:
     calls_file: Path
     script: Script = field(default_factory=Script)
     controller: frozenset[str] = frozenset()
+    wipes: bool = False
+    """Whether NodeUnpublishVolume and NodeUnstageVolume delete all that is in their way, as some drivers do."""
 
     def __post_init__(self) -> None:
         self.known = drivers_of(self.host)
@@ -99,7 +102,7 @@ def running_in_memory(top: Path) -> Generator[Site]:
     """Serve a driver on a new host in memory; `top` is for its socket and its records."""
     host = FakeHost()
     site = Site(host, top / "csi.sock", top / "calls")
-    done = {method.name: partial(_done, work, host) for method, work in works().items()}
+    done = {method.name: partial(_done, work, site) for method, work in works().items()}
     service = Service(site.script, CallLog(site.calls_file), done, may_crash=False)
     server = service.served_at(site.socket, csi_services())
     try:
@@ -109,8 +112,14 @@ def running_in_memory(top: Path) -> Generator[Site]:
         server.stop(grace=None).wait()
 
 
-def _done(work: Any, host: FakeHost, request: Any) -> Any:  # noqa: ANN401 - any messages
-    return work(request, host)
+def _done(work: Any, site: Site, request: Any) -> Any:  # noqa: ANN401 - any messages
+    if site.wipes and isinstance(request, (csi.NodeUnpublishVolumeRequest, csi.NodeUnstageVolumeRequest)):
+        path = (
+            request.target_path if isinstance(request, csi.NodeUnpublishVolumeRequest) else request.staging_target_path
+        )
+        site.host.mounts.unmount(Path(path))
+        site.host.files.remove_tree(Path(path))
+    return work(request, site.host)
 
 
 def csi_driver(**said: Any) -> CSIDriver:  # noqa: ANN401 - fields

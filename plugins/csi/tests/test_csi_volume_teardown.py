@@ -202,6 +202,50 @@ def test_data_in_a_target_that_lost_its_mount_is_kept_and_its_pod_can_go(site: S
         volume.reconstruct(site.host)
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["ours", "kubelet's"])
+def test_a_driver_that_deletes_what_is_in_its_way_does_not_see_it(site: Site, is_known: bool) -> None:
+    volume = persistent()
+    mount(volume, site)
+    if not is_known:
+        forget_traces(site)
+    target = Path(POD_VOLUME, "mount")
+    site.host.mounts.unmount(target)
+    site.host.files.write(target / "precious", b"of the Pod")
+    site.wipes = True
+    site.answer("NodeUnpublishVolume", "UNAVAILABLE")
+    with pytest.raises(UncertainError):
+        volume.unmount(site.host)
+    assert site.host.files.names(Path(POD_VOLUME)) == ("kept", "vol_data.json")  # the driver may still be at work
+    take_away(volume, site)
+    assert site.left() == [f"{POD_VOLUME}/mount/precious"]
+    assert site.host.files.read(target / "precious") == b"of the Pod"
+
+
+@pytest.mark.parametrize("code", ["UNAVAILABLE", "INTERNAL"])
+def test_a_driver_that_deletes_what_is_on_its_staging_path_does_not_see_it(site: Site, code: str) -> None:
+    volume = persistent()
+    volume.mount_device(site.host)
+    target = Path(STAGED, "globalmount")
+    site.host.mounts.unmount(target)
+    site.host.files.write(target / "precious", b"of the Pod")
+    site.wipes = True
+    site.answer("NodeUnstageVolume", code)
+    with pytest.raises((UncertainError, OperationError)):
+        volume.unmount_device(site.host)
+    volume.unmount_device(site.host)
+    assert site.left() == [f"{STAGED}/globalmount/precious"]
+
+
+def test_data_that_a_crash_left_under_another_name_is_kept_and_its_pod_can_go(site: Site) -> None:
+    volume = persistent()
+    mount(volume, site)
+    site.host.mounts.unmount(Path(POD_VOLUME, "mount"))
+    site.host.files.write(Path(POD_VOLUME, "mount", "precious"), b"of the Pod")
+    site.host.files.rename(Path(POD_VOLUME, "mount"), Path(POD_VOLUME, "kept"))
+    take_away(volume, site)
+    assert site.left() == [f"{POD_VOLUME}/mount/precious"]
+
+
 def test_a_driver_that_cannot_remove_data_from_a_target_that_lost_its_mount_is_not_asked_for_ever(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:

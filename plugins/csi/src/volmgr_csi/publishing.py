@@ -64,11 +64,11 @@ def publish(request: Mount[CsiSource], host: Host, now: float) -> Mounted:
             _clear(request.mode, place, trace, host)
 
     with taken_back(undo, f"publishing {data.handle} of csi driver {source.driver}"):
-        trace.put(data, done=done or trace.is_done)
+        trace.put(data, done=done or trace.is_done, mounted=trace.was_mounted)
         _prepare(request, place, data, host)
         _call(driver, question, request.deadline, host)
     with uncertain_if_it_fails():
-        trace.put(data, done=True)
+        trace.put(data, done=True, mounted=host.mounts.is_mount_point(place.path))
         if request.mode is VolumeMode.BLOCK:
             return Mounted(device_path=str(place.path))
         seen = sight.look(driver, place.path, host)
@@ -184,24 +184,34 @@ def unpublish(request: Unmount, host: Host) -> Unmounted:
         driver = undoing.driver_of(found, host, is_there=there)
         if driver is not None:
             undoing.unmount_others(place.path, host)
-            _unpublish(driver, found, place, request.deadline, host)
+            aside = request.mode is VolumeMode.FILESYSTEM and _is_of_others(found, place, trace, host)
+            _unpublish(driver, found, place, request.deadline, host, aside=aside)
     _clear(request.mode, place, trace, host)
     return Unmounted()
 
 
-def _unpublish(driver: Driver, found: VolData, place: Place, deadline: float, host: Host) -> None:
+def _is_of_others(found: VolData, place: Place, trace: Trace, host: Host) -> bool:
+    """Say whether what lies in the target was not written by the driver: that was mounted there, and is no more."""
+    is_ours = trace.was_mounted is False or (trace.was_mounted is None and found.lifecycle == EPHEMERAL)
+    return undoing.is_set_aside(place.path, host) or (not is_ours and undoing.is_in_the_way(place.path, host))
+
+
+def _unpublish(driver: Driver, found: VolData, place: Place, deadline: float, host: Host, *, aside: bool) -> None:
+    """Let a driver take a volume away, which with `aside` does not see what others wrote: it might delete that."""
     from volmgr_csi.methods import UNPUBLISH
     from volmgr_csi.v1 import csi_pb2 as csi
 
     question = csi.NodeUnpublishVolumeRequest(
         volume_id=found.handle, target_path=seen_by(driver.name, place.path, host)
     )
+    if aside:
+        undoing.set_aside(place.path, host)
     try:
         undoing.undo(driver, UNPUBLISH, question, place.path, deadline, host)
     except OperationError as refusal:
-        if found.lifecycle == EPHEMERAL or not undoing.is_in_the_way(place.path, host):
+        if not aside:
             raise
-        log.warning("%s is not mounted, and what is in it is kept: %s", place.path, refusal)  # no driver may remove it
+        log.warning("%s is not mounted, and what is in it is kept: %s", place.path, refusal)
 
 
 def _clear(mode: VolumeMode, place: Place, trace: Trace, host: Host) -> None:
@@ -211,5 +221,6 @@ def _clear(mode: VolumeMode, place: Place, trace: Trace, host: Host) -> None:
         host.files.remove_directory(place.path.parent)
         undoing.remove_shared(place.path.parent.parent, host)
     else:
+        undoing.put_back(place.path, host)
         undoing.remove_data(place.data, host)
     trace.remove()

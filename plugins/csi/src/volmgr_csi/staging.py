@@ -57,11 +57,11 @@ def stage(request: MountDevice[CsiSource], host: Host) -> DeviceMounted:
             _clear(request.mode, request, place, trace, host)
 
     with taken_back(undo, f"staging {source.volume_handle} of csi driver {source.driver}"):
-        trace.put(data, done=done)
+        trace.put(data, done=done, mounted=trace.was_mounted)
         _prepare(request, place, host, staging=True)
         _call(driver, question, request.deadline, host)
     with uncertain_if_it_fails():
-        trace.put(data, done=True)
+        trace.put(data, done=True, mounted=host.mounts.is_mount_point(place.path))
     return DeviceMounted()
 
 
@@ -159,6 +159,8 @@ def unstage(request: UnmountDevice, host: Host) -> DeviceUnmounted:
     if found is not None:
         driver = undoing.driver_of(found, host, is_there=there)
         if driver is not None and driver.abilities.stage:
+            if trace.was_mounted and request.mode is VolumeMode.FILESYSTEM:
+                undoing.set_aside(place.path, host)  # nothing in it is the driver's own, who might delete it
             _unstage(driver, found, place, request.deadline, host)
     _clear(request.mode, request, place, trace, host)
     return DeviceUnmounted()
@@ -178,7 +180,10 @@ def _clear(
     mode: VolumeMode, request: MountDevice[CsiSource] | UnmountDevice, place: Place, trace: Trace, host: Host
 ) -> None:
     """Remove what lies on the node of a volume that is not staged; what holds data is kept and named."""
-    if not undoing.remove_left(place.path, host):
+    undoing.remove_left(place.path, host)
+    if mode is VolumeMode.FILESYSTEM:
+        undoing.put_back(place.path, host)
+    if host.files.info(place.path) is not None:
         log.warning("%s is not mounted, yet there is something in it: it is kept; move it away", place.path)
     undoing.remove_data(place.data, host)
     if mode is VolumeMode.BLOCK:

@@ -17,7 +17,7 @@ from volmgr_csi.vol_data import VolData, is_driver_name
 if TYPE_CHECKING:
     from volmgr.plugin import Host
 
-_DONE = "done"
+_DONE, _MOUNTED = "done", "mounted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,12 @@ class Trace:
         """Say whether it was done once, and not undone since."""
         return bool((self.records.read(self.name) or {}).get(_DONE))
 
+    @property
+    def was_mounted(self) -> bool | None:
+        """Say whether something was mounted where it was done; None: nobody knows."""
+        said = (self.records.read(self.name) or {}).get(_MOUNTED)
+        return said if isinstance(said, bool) else None
+
     def of(self) -> VolData | None:
         """Say which volume it is; None when nothing was begun, or nobody knows."""
         body = self.records.read(self.name)
@@ -48,9 +54,10 @@ class Trace:
             lifecycle=ahead.text(body, "lifecycle"),
         )
 
-    def put(self, data: VolData, *, done: bool) -> None:
-        """Say that it is begun, or done; raises OperationError."""
-        said = {"driver": data.driver, "handle": data.handle, "lifecycle": data.lifecycle, _DONE: done}
+    def put(self, data: VolData, *, done: bool, mounted: bool | None = None) -> None:
+        """Say that it is begun, or done, and whether something is mounted there then; raises OperationError."""
+        said: dict[str, object] = {"driver": data.driver, "handle": data.handle, "lifecycle": data.lifecycle}
+        said |= {_DONE: done, _MOUNTED: mounted}
         if self.records.read(self.name) != said:
             self.records.write(self.name, said)
 

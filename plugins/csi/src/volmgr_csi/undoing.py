@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from volmgr_csi.methods import A, Method, Q
     from volmgr_csi.vol_data import VolData
 
+KEPT = "kept"
+"""What is called so beside a target is data that was written where nothing was mounted."""
 _shared = threading.Lock()
 """Held while directories of several volumes are made or removed."""
 
@@ -57,31 +60,46 @@ def unmount_others(path: Path, host: Host) -> None:
             host.mounts.unmount(entry.target)
 
 
-def remove_left(path: Path, host: Host) -> bool:
-    """Remove an empty directory, link or file that a driver left where it published; False for what holds data."""
+def remove_left(path: Path, host: Host) -> None:
+    """Remove an empty directory, link or file that a driver left where it published; what holds data is kept."""
     if host.mounts.is_mount_point(path):
         raise OperationError(f"{path} is still mounted")
     info = host.files.info(path)
-    if info is None:
-        return True
-    if info.kind == "directory":
-        return host.files.remove_directory(path)
-    if info.kind == "file" and info.size:
-        return False
-    host.files.remove_file(path)
-    return True
+    if info is not None and info.kind == "directory":
+        host.files.remove_directory(path)
+    elif info is not None and not (info.kind == "file" and info.size):
+        host.files.remove_file(path)
 
 
 def is_in_the_way(path: Path, host: Host) -> bool:
     """Say whether somebody's data lies where a driver had mounted: it fails to remove the directory, rightly so."""
+    if host.mounts.is_mount_point(path):  # asked first: of a dead one nothing else can be
+        return False
     info = host.files.info(path)
-    is_directory = info is not None and info.kind == "directory"
-    return is_directory and not host.mounts.is_mount_point(path) and bool(host.files.names(path))
+    return info is not None and info.kind == "directory" and bool(host.files.names(path))
+
+
+def is_set_aside(path: Path, host: Host) -> bool:
+    """Say whether an earlier try, which a crash or a slow driver ended, left something under its other name."""
+    return host.files.info(path.with_name(KEPT)) is not None
+
+
+def set_aside(path: Path, host: Host) -> None:
+    """Give a directory with data in it another name, while a driver works that might delete it."""
+    if is_in_the_way(path, host):
+        names = (path.with_name(f"{KEPT}-{number}" if number else KEPT) for number in itertools.count())
+        host.files.rename(path, next(name for name in names if host.files.info(name) is None))
+
+
+def put_back(path: Path, host: Host) -> None:
+    """Give a directory its name back; not while a driver may still be at work."""
+    if is_set_aside(path, host) and host.files.info(path) is None:
+        host.files.rename(path.with_name(KEPT), path)
 
 
 def remove_data(directory: Path, host: Host) -> None:
     """Remove kubelet's file, and its directory if nothing else is in it."""
-    host.files.remove_file(directory / vol_data.FILE)
+    vol_data.remove(host, directory)
     host.files.remove_directory(directory)
 
 
