@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import random
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from tests.csi import objects
+from tests.csi.churn import SHARED, Churn
 from tests.csi.fault_driver.running import ThreadDriver
 from tests.csi.node import CsiNode
 from tests.csi.test_codes import overlaps
-from tests.eventually import eventually
 from tests.root.acceptance.outside import pod
 
 SECONDS = float(os.environ.get("CSI_CHURN_SECONDS", "10"))
 """How long Pods come and go at random; two minutes is what was promised to converge."""
-SHARED: dict[str, Any] = {"accessModes": ["ReadWriteMany"]}
 
 
 def mount_id(node: CsiNode, name: str, volume: str) -> str:
@@ -106,33 +102,14 @@ def churn(node: CsiNode, driver: ThreadDriver, volumes: Sequence[str], pods: int
     """Let Pods come and go at random for some time; who is wanted is mounted in the end, and then nothing is left."""
     for volume in volumes:
         driver.add_volume(volume)
-        node.put(f"{volume}.json", *objects.bound(driver.name, volume, **SHARED))
-    dice = random.Random(24)
+    churned = Churn(node, driver.name, volumes, pods)
+    churned.offer_volumes()
     end = time.monotonic() + seconds
-    wanted: dict[str, str] = {}
-    for number in itertools.count():
-        if time.monotonic() > end:
-            break
-        if dice.random() < len(wanted) / pods:
-            name = dice.choice(sorted(wanted))
-            (node.manifests / f"{name}.json").unlink()
-            del wanted[name]
-        else:
-            name = f"pod-{number}"
-            wanted[name] = dice.choice(volumes)
-            node.put(f"{name}.json", pod(name, objects.claimed(wanted[name])))
-    for name in wanted:
+    while time.monotonic() < end:
+        churned.step()
+    for name in churned.wanted:
         node.wait(name)
-    expected = {str(node.target(name, f"pv-{volume}")) for name, volume in wanted.items()}
-    eventually(lambda: published(node) == expected, lambda: f"{expected ^ published(node)}: {node.log_text()}")
-    assert {target for volume in driver.volumes.all() for target in volume.published} == expected
-    assert len(node.global_mounts()) == len(set(wanted.values()))
+    churned.until_right()
+    assert {target for volume in driver.volumes.all() for target in volume.published} == churned.expected
     assert overlaps(driver.calls()) == []
-    for name in wanted:
-        (node.manifests / f"{name}.json").unlink()
-    node.until_clean()
-
-
-def published(node: CsiNode) -> set[str]:
-    """Give where volumes are published."""
-    return {path for path in node.mounts() if "/pods/" in path}
+    churned.end()
