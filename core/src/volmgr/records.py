@@ -87,7 +87,7 @@ def sweep(files: Files, state: Path) -> None:
         state,
         *(state / kind for kind in kinds),
         state / "secrets/objects",
-        state / "csi/attachments",
+        *(state / "csi" / kind for kind in ("attachments", "staged", "published")),
         *(state / owner / uid for owner in ("mounts", "secrets/tokens") for uid in files.names(state / owner)),
     ):
         with suppress(OperationError):  # it does no harm, and the next start tries again

@@ -212,3 +212,12 @@ def test_the_label_that_a_volume_is_mounted_with_is_in_both_files_and_a_mount_op
         assert flags == ["noexec", "acl", f'context="{LABEL}"']
     rebuilt = volume.reconstruct(site.host)
     assert rebuilt.selinux_label == LABEL
+
+
+def test_what_a_daemon_left_that_was_killed_while_it_wrote_keeps_no_directory(site: Site) -> None:
+    volume = persistent()
+    mount(volume, site)
+    for directory in (STAGED, POD_VOLUME):
+        site.host.files.write(Path(directory, ".vol_data.json.4711.1.tmp"), b"{")
+    take_away(volume, site)
+    assert site.left() == []

@@ -56,7 +56,20 @@ def test_records_are_read_back_as_they_were_written(host: FakeHost) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["", "pods", "objects", "holds", "sources", "claims", "tokens", "formatting", "volumes", "mounts/u1"]
+    "place",
+    [
+        "",
+        "pods",
+        "objects",
+        "holds",
+        "sources",
+        "claims",
+        "tokens",
+        "formatting",
+        "volumes",
+        "mounts/u1",
+        "csi/published",
+    ],
 )
 def test_what_a_killed_write_left_is_swept_wherever_records_are(host: FakeHost, place: str) -> None:
     directory = host.paths.state / place

@@ -85,6 +85,13 @@ def write(host: Host, directory: Path, texts: Mapping[str, str]) -> None:
     host.files.write(directory / FILE, text, _MODE, durable=True)
 
 
+def remove(host: Host, directory: Path) -> None:
+    """Remove the file of a directory, and what a daemon that was killed while it wrote one has left."""
+    for name in host.files.names(directory):
+        if name == FILE or (name.startswith(f".{FILE}.") and name.endswith(".tmp")):
+            host.files.remove_file(directory / name)
+
+
 def read(host: Host, directory: Path) -> VolData | None:
     """Give what a directory's file says; None when it is missing or damaged."""
     try:
