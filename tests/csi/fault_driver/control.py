@@ -14,10 +14,12 @@ from tests.csi.fault_driver.rules import Rule, Script
 
 def serve(script: Script, path: Path) -> None:
     """Obey whoever connects, until the process ends."""
-    path.unlink(missing_ok=True)
+    unheard = path.with_name(f"{path.name}.new")
+    unheard.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path))
+    listener.bind(str(unheard))
     listener.listen()
+    unheard.rename(path)  # who sees it may connect
     threading.Thread(target=_accept, args=(script, listener), daemon=True).start()
 
 
