@@ -145,10 +145,9 @@ class Provisioning:
 
     def look_again(self) -> None:
         """Take note that something of a Pod or volume has changed: what it kept from being deleted may be free now."""
-        for key in tuple(self._hindered):
-            self._hindered.discard(key)
-            if key in self._tries:
-                self._start_soon(key)
+        hindered, self._hindered = self._hindered, set()
+        for key in hindered:
+            self._start_soon(key)
 
     def stop(self) -> None:
         """Start nothing any more."""
@@ -183,8 +182,10 @@ class Provisioning:
             self._start_soon(key)
 
     def _start_soon(self, key: str) -> None:
-        self._tries[key].cancel()
-        self._due[key] = None
+        each = self._tries.get(key)
+        if each is not None:
+            each.cancel()
+            self._due[key] = None
 
     # --- what is started ---
 
@@ -280,6 +281,7 @@ class Provisioning:
             self._desk.event(Severity.WARNING, _FAILED[type(task)], f"{name}: {error}")
         if each is None or each.task != task:
             return
+        each.cancel()
         if error is None:
             del self._tries[key]
             self._due.pop(key, None)

@@ -125,6 +125,18 @@ def test_a_class_for_consumers_has_its_volume_made_when_a_pod_uses_the_claim(nod
     assert node.is_mounted("web")
 
 
+def test_what_was_begun_is_found_out_although_nobody_uses_the_claim_any_more(node: TestNode, pool: Pool) -> None:
+    pool.after.append(UncertainError("no answer in time"))
+    node.put_file("all.yaml", fast(volumeBindingMode="WaitForFirstConsumer"))
+    node.put_file("c.yaml", wanted())
+    node.put_file("web.yaml", pod("web", claim_of("data", "c"), uid="u1"))
+    node.remove_file("web.yaml")
+    node.remove_file("all.yaml")
+    node.advance(1000)
+    assert (claim(node).phase, claim(node).volume_name) == ("Bound", NAMED)
+    assert pool.made == [NAMED]
+
+
 def test_a_free_volume_that_fits_is_taken_and_none_is_made(node: TestNode, pool: Pool) -> None:
     node.put_file("all.yaml", fast(), pv("there", "5Gi", storageClassName="fast"), wanted())
     assert claim(node).volume_name == "there"
@@ -189,6 +201,18 @@ def test_a_failure_is_said_of_the_claim_and_to_its_pod_and_tried_again(node: Tes
     node.advance(1)
     assert node.is_mounted("web")
     assert pool.made == [NAMED]
+
+
+def test_what_is_wished_for_again_while_it_fails_is_tried_again_at_once_and_done_once(
+    node: TestNode, pool: Pool
+) -> None:
+    pool.before.append(OperationError("the pool is full"))
+    wishes = [node.reconciler.provisioning.retry_all]
+    pool.on_act = lambda _call: wishes.pop()() if wishes else None
+    node.put_file("all.yaml", fast(), wanted())
+    assert claim(node).phase == "Bound"
+    node.advance(1000)
+    assert pool.calls == [f"provision {NAMED}"] * 2
 
 
 def test_what_no_repetition_mends_waits_for_another_class_or_claim(node: TestNode, pool: Pool) -> None:

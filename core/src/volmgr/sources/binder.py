@@ -18,8 +18,8 @@ from volmgr.model.pod import Pod
 from volmgr.model.volume import PersistentVolume
 from volmgr.sources.bindings import Binding, Bindings
 from volmgr.sources.changes import Change, ObjectChanged, ObjectLeft, PodAccepted
-from volmgr.sources.in_tree_classes import as_its_driver_reads
-from volmgr.sources.made_volumes import MadeVolumes, Stage, is_being_made, unfinished
+from volmgr.sources.made_volumes import MadeVolumes, Stage, is_being_made
+from volmgr.sources.makings import Makings
 from volmgr.sources.shelf import Links
 from volmgr.sources.stock import PV, PVC, ClaimStanding, Standing, Stock, volume_ref
 from volmgr.sources.wishes import Wish, Wishes
@@ -51,9 +51,9 @@ class Binder:
         `serves` says whether somebody here makes volumes for classes with a provisioner, for what people are told.
         """
         self._bindings = bindings
-        self._serves = serves
         self._made = made
         self._stock = Stock(bindings, made)
+        self.makings = Makings(self._stock, serves)
         self._emit = emit
         self._node_name = node_name
         self._wishes = Wishes()
@@ -62,10 +62,6 @@ class Binder:
         """Claims without a volume."""
         self._why: dict[ObjectRef, str] = {}
         """What each pending claim waits for."""
-        self._makers: dict[ObjectRef, str] = {}
-        """The provisioner that is to make a volume for each pending claim that nothing fits."""
-        self._reports: dict[ObjectRef, str] = {}
-        """What is said of making or growing the volumes of claims."""
         self._reserved = Links[ObjectRef, str]()
         """Claims, and the volumes whose claimRef names each."""
         self._named = Links[str, ObjectRef]()
@@ -126,7 +122,7 @@ class Binder:
                 self._look_soon(map(volume_ref, self._reserved))
                 self._look_soon(each.ref for each in self._made.all() if is_being_made(each) or each.owner)
                 for made in self._made.all():
-                    self._finish(made.name)
+                    self._emit_all(self.makings.unfinished(made.name))
 
     def _hear_object(self, change: ObjectChanged) -> None:
         item, ref = change.item, ref_of(change.item)
@@ -168,6 +164,10 @@ class Binder:
         self._stock.node = node
         self._wishes.judge(node)
         self._look_soon(self._pending)
+
+    def _emit_all(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            self._emit(change)
 
     def _look_soon(self, refs: Iterable[ObjectRef]) -> None:
         self._look.update(dict.fromkeys(refs))
@@ -237,16 +237,7 @@ class Binder:
             self._bindings.remove(held.volume)
         elif not held.released:
             self._bindings.put(replace(held, released=True))
-            self._finish(held.volume)
-
-    def _finish(self, name: str) -> None:
-        """Let a volume be deleted that was made for a Pod's own claim, which went with the Pod, or is being deleted."""
-        held, made = self._bindings.of_volume(name), self._made.find(name)
-        if made is None or is_being_made(made):
-            return
-        with_pod = made.goes_with_pod and held is not None and held.released and held.owner == made.owner
-        if with_pod or made.stage is Stage.DELETING:
-            self._emit(unfinished(made))
+            self._emit_all(self.makings.unfinished(held.volume))
 
     def _look_at_claim(self, ref: ObjectRef) -> None:
         """Settle which volume a claim has."""
@@ -257,9 +248,9 @@ class Binder:
                 self._check(held)
         self._touched |= {volume_ref(name) for name in self._reserved.of(ref)}
         claim = self._stock.claim(ref)
-        self._finish_others(ref, claim)
+        self._emit_all(self.makings.left_behind(ref, claim))
         if claim is None:
-            self._reports.pop(ref, None)
+            self.makings.report(ref, "")
             return
         if self._bindings.of_claim(ref) is None:
             storage_class = pairing.claim_class(claim, pairing.default_class(self._stock.classes.values()))
@@ -269,20 +260,9 @@ class Binder:
             else:
                 self._wait(ref, claim, choice)
 
-    def _finish_others(self, ref: ObjectRef, claim: PersistentVolumeClaim | None) -> None:
-        """Let volumes be finished that were made, or begun, for claims of this name which went without having them."""
-        uid = claim.metadata.uid if claim is not None else ""
-        if claim is None and (not self._stock.is_gone(ref) or self._stock.consumers.uses(ref)):
-            return
-        for each in self._made.of(ref):
-            unbound = each.goes_with_pod and self._bindings.of_volume(each.name) is None
-            unbound = unbound and each.owner not in self._stock.sealed
-            if each.claim.metadata.uid != uid and (is_being_made(each) or unbound):
-                self._emit(unfinished(each))
-
     def _no_longer_pending(self, ref: ObjectRef) -> None:
         self._pending.discard(ref)
-        self._makers.pop(ref, None)
+        self.makings.makers.pop(ref, None)
         self._wishes.leave(ref)
         self._why.pop(ref, None)
         self._named.drop(ref)
@@ -291,9 +271,9 @@ class Binder:
         self._why[ref] = choice.why
         self._pending.add(ref)
         if choice.maker:
-            self._makers[ref] = choice.maker
+            self.makings.makers[ref] = choice.maker
         else:
-            self._reports.pop(ref, None)
+            self.makings.report(ref, "")
         if choice.wish is not None:
             self._wishes.wait(ref, choice.wish, pairing.asked(claim))
         if claim.volume_name:
@@ -308,12 +288,12 @@ class Binder:
                 claim=ref,
                 uid=claim.metadata.uid,
                 size=self._stock.stated(name).size,
-                owner=self.owner_of(ref, claim),
+                owner=self.makings.owner_of(ref, claim),
                 cleared=held.cleared if held else "",
             )
         )
         self._put_away(name)
-        self._reports.pop(ref, None)
+        self.makings.report(ref, "")
         self._touched.add(volume_ref(name))
 
     def _choice(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> Choice:
@@ -323,7 +303,7 @@ class Binder:
         if claim.volume_name:
             why = self._refusal(claim, storage_class)
             return Choice(why=why) if why else Choice(claim.volume_name)
-        if made := self._made_for(ref, claim):
+        if made := self.makings.made_for(ref, claim):
             return Choice(made)
         if self._stock.unread:
             unread = " and ".join(sorted(self._stock.unread))
@@ -337,35 +317,22 @@ class Binder:
             return Choice(found)
         return self._free_choice(ref, claim, storage_class)
 
-    def _made_for(self, ref: ObjectRef, claim: PersistentVolumeClaim) -> str:
-        """Give the volume that was made for a claim, whatever either says meanwhile: no second one is to be made."""
-        for each in self._made.of(ref):
-            held, there = self._bindings.of_volume(each.name), each.name in self._stock.volumes
-            if each.stage is Stage.MADE and there and (held is None or held.claim is None):
-                owner = self._stock.stated(each.name).claim_ref
-                if owner is not None and owner.uid == claim.metadata.uid:
-                    return each.name
-        return ""
-
     def _free_choice(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> Choice:
         """Give a volume that any claim may have, or let one be made; while it is being made, no other is taken."""
+        begun = self._made.begun(ref, claim.metadata.uid)
+        if begun is not None:
+            maker = begun.storage_class.provisioner
+            return Choice(why=f"class {storage_class}: {maker} is to make its volume", maker=maker)
         if self._waits_for_pod(ref, storage_class):
             return Choice(why=f"it gets a volume when a Pod uses it: so says its class {storage_class}")
-        maker = self._maker(claim, storage_class)
-        if self._made.begun(ref, claim.metadata.uid) is not None:
-            return Choice(why=self._nothing_fits(claim, storage_class), maker=maker)
+        maker = self.makings.maker(claim, storage_class)
         wish = Wish.of(claim, storage_class)
         found = self._wishes.smallest(wish, pairing.asked(claim))
         if found:
             return Choice(found, wish=wish)
+        if maker and self.makings.serves(maker):
+            return Choice(why=f"class {storage_class}: {maker} is to make its volume", wish=wish, maker=maker)
         return Choice(why=self._nothing_fits(claim, storage_class), wish=wish, maker=maker)
-
-    def _maker(self, claim: PersistentVolumeClaim, storage_class: str) -> str:
-        """Give the provisioner that is to make a volume for a claim; empty: none can."""
-        known = self._class(storage_class)
-        if known is None or known.provisioner == pairing.NO_PROVISIONER:
-            return ""
-        return "" if claim.selector is not None or claim.data_source else known.provisioner
 
     def _reserved_for(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> str:
         """Give the smallest that is reserved for a claim and fits it."""
@@ -387,21 +354,8 @@ class Binder:
         why = pv.message if pv.phase in {"Failed", "Released"} else pairing.refusal(claim, pv, storage_class)
         return f"{PV} {name}, which it names, is not for it: {why}" if why else ""
 
-    def _class(self, name: str) -> StorageClass | None:
-        """Give a class as who makes its volumes reads it: one of an in-tree type that nobody serves, as csi does."""
-        known = self._stock.classes.get(name)
-        return known if known is None or self._serves(known.provisioner) else as_its_driver_reads(known)
-
     def _nothing_fits(self, claim: PersistentVolumeClaim, storage_class: str) -> str:
-        known = self._class(storage_class)
-        maker = "" if known is None or known.provisioner == pairing.NO_PROVISIONER else known.provisioner
-        nobody = f", and nobody here makes one as {maker} would" if maker else ""
-        if maker and claim.data_source:
-            nobody = f", and none is made from {claim.data_source} here; remove spec.dataSource"
-        elif maker and claim.selector is not None:
-            nobody = f", and {maker} makes none for a claim with a selector; remove it"
-        elif maker and self._serves(maker):
-            return f"class {storage_class}: {maker} is to make its volume"
+        nobody = self.makings.why_not(claim, storage_class)
         had = [name for name in self._bindings.volumes_of(ref_of(claim)) if name in self._stock.volumes]
         earlier = f"; {had[0]} was an earlier claim's of this name: volmgr release pv/{had[0]} frees it" if had else ""
         return f"no {PV} fits it{nobody}{earlier}"
@@ -435,26 +389,12 @@ class Binder:
 
     def _standing(self, ref: ObjectRef) -> ClaimStanding | tuple[ObjectChanged, Standing] | None:
         if ref.kind == PVC:
-            why = self._reports.get(ref) or self._why.get(ref, "")
-            return self._stock.claim_standing(ref, why, self._makers.get(ref, ""))
+            why = self.makings.reports.get(ref) or self._why.get(ref, "")
+            return self._stock.claim_standing(ref, why, self.makings.makers.get(ref, ""))
         said = self._stock.volumes.get(ref.name)
         return (said, self._stock.standing(ref.name)) if said else None
 
     # --- what is asked for ---
-
-    def wanted(self, ref: ObjectRef) -> tuple[PersistentVolumeClaim, StorageClass] | None:
-        """Give a claim for which a volume is to be made, and its class; None when none is, or not any more."""
-        claim = self._stock.claim(ref)
-        if ref not in self._makers or claim is None:
-            return None
-        name = pairing.claim_class(claim, pairing.default_class(self._stock.classes.values()))
-        storage_class = self._class(name)
-        return None if storage_class is None else (claim, storage_class)
-
-    def owner_of(self, ref: ObjectRef, claim: PersistentVolumeClaim) -> str:
-        """Give the UID of the Pod that a claim was made for; empty for a claim of a manifest."""
-        made = self._stock.consumers.made(ref, claim.metadata.uid)
-        return claim.metadata.owner_references[0].uid if made == claim else ""
 
     def begin(self, ref: ObjectRef) -> None:
         """Take note that a claim's volume is being made: it takes no other."""
@@ -466,11 +406,7 @@ class Binder:
 
     def report(self, ref: ObjectRef, text: str) -> None:
         """Say of a claim what is done for it, until it has its volume; empty: nothing any more."""
-        claim = self._stock.claim(ref)
-        if claim is None or not text:
-            self._reports.pop(ref, None)
-        else:
-            self._reports[ref] = text
+        self.makings.report(ref, text)
         self._touched.add(ref)
 
     def knows(self, name: str) -> bool:

@@ -69,7 +69,7 @@ class Provisions:
     def begin(self, ref: ObjectRef, uid: str) -> Begun | None:
         """Record that the volume of a claim is being made; None when none is wanted any more. Raises OperationError."""
         with self._lock:
-            wanted = self._binder.wanted(ref)
+            wanted = self._binder.makings.wanted(ref)
             if wanted is None or wanted[0].metadata.uid != uid:
                 return None
             claim, storage_class = wanted
@@ -79,7 +79,7 @@ class Provisions:
                 stage=Stage.MAKING,
                 claim=claim,
                 storage_class=storage_class,
-                owner=self._binder.owner_of(ref, claim),
+                owner=self._binder.makings.owner_of(ref, claim),
             )
             if volume != held:
                 self._volumes.put(volume)
