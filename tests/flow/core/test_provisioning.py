@@ -203,18 +203,6 @@ def test_a_failure_is_said_of_the_claim_and_to_its_pod_and_tried_again(node: Tes
     assert pool.made == [NAMED]
 
 
-def test_what_is_wished_for_again_while_it_fails_is_tried_again_at_once_and_done_once(
-    node: TestNode, pool: Pool
-) -> None:
-    pool.before.append(OperationError("the pool is full"))
-    wishes = [node.reconciler.provisioning.retry_all]
-    pool.on_act = lambda _call: wishes.pop()() if wishes else None
-    node.put_file("all.yaml", fast(), wanted())
-    assert claim(node).phase == "Bound"
-    node.advance(1000)
-    assert pool.calls == [f"provision {NAMED}"] * 2
-
-
 def test_what_no_repetition_mends_waits_for_another_class_or_claim(node: TestNode, pool: Pool) -> None:
     node.put_file("class.yaml", fast(parameters={"wrong": "yes"}))
     node.put_file("c.yaml", wanted())
@@ -333,6 +321,21 @@ def test_growth_that_no_node_has_a_part_in_is_done_at_once(node: TestNode, pool:
     node.put_file("c.yaml", wanted("1Gi"))
     node.put_file("c.yaml", wanted("3Gi"))
     assert claim(node).status_capacity["storage"].to_int() == 3 * GIB
+
+
+def test_growth_that_is_wished_for_again_while_it_fails_is_tried_at_once_and_done_once(
+    node: TestNode, pool: Pool
+) -> None:
+    pool.by_nodes = False
+    node.put_file("class.yaml", fast(allowVolumeExpansion=True))
+    node.put_file("c.yaml", wanted("1Gi"))
+    pool.before.append(OperationError("the pool sleeps"))
+    wishes = [node.reconciler.provisioning.retry_all]
+    pool.on_act = lambda _call: wishes.pop()() if wishes else None
+    node.put_file("c.yaml", wanted("3Gi"))
+    assert volume(node).size == 3 * GIB
+    node.advance(1000)
+    assert pool.calls == [f"provision {NAMED}", *[f"grow {NAMED}"] * 2]
 
 
 def test_a_class_that_allows_no_growth_says_so_and_nothing_is_asked(node: TestNode, pool: Pool) -> None:
