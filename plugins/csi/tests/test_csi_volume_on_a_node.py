@@ -109,6 +109,21 @@ def test_a_restart_calls_no_driver_for_what_is_proven(running: Running) -> None:
     assert running.site.named() == before
 
 
+def test_after_a_reboot_a_volume_is_staged_and_published_before_its_pod_has_it_i11(running: Running) -> None:
+    running.persistent()
+    running.site.host.reboot()
+    assert not running.site.host.mounts.is_mount_point(running.target())
+    assert list(running.site.files()) == [f"{STAGED}/vol_data.json", str(running.target().parent / "vol_data.json")]
+    running.node.start()
+    running.site.answer("NodeStageVolume", "INTERNAL")
+    running.node.sources_ready()
+    assert not running.node.is_mounted("web")
+    assert len(running.site.files()) == 2
+    running.node.advance(BACKOFF)
+    assert running.node.is_mounted("web")
+    assert running.site.named()[2:] == ["NodeStageVolume", "NodeStageVolume", "NodePublishVolume"]
+
+
 def test_what_vanished_is_published_again(running: Running) -> None:
     running.persistent()
     running.site.host.mounts.unmount(running.target())
