@@ -176,7 +176,7 @@ class Plugins:
 
     def provisioner(self, name: str) -> Provisioner | None:
         """Give who makes volumes for classes with this provisioner, if anybody; raises PluginError for two of them."""
-        found = [(provisioner, origin) for provisioner, origin in self.provisioners if provisioner.serves(name)]
+        found = [(provisioner, origin) for provisioner, origin in self.provisioners if _serves(provisioner, name)]
         if len(found) > 1:
             names = " and ".join(str(origin) for _, origin in found)
             raise PluginError(f"provisioner {name} is served by {names}; uninstall one of them")
@@ -184,7 +184,7 @@ class Plugins:
 
     def makes_volumes(self, provisioner: str) -> bool:
         """Say whether somebody makes volumes for classes with this provisioner."""
-        return any(each.serves(provisioner) for each, _ in self.provisioners)
+        return any(_serves(each, provisioner) for each, _ in self.provisioners)
 
     def _take_hold_watchers(self, found: list[Service], watchers: Callable[[], list[Iterable[Service]]]) -> None:
         for service in [service for answer in watchers() for service in answer]:
@@ -325,6 +325,15 @@ class Plugins:
             return ""
         verb = "is" if len(names) == 1 else "are"
         return f"{' and '.join(names)}, which may serve it, {verb} installed but broken: see volmgr plugins"
+
+
+def _serves(provisioner: Provisioner, name: str) -> bool:
+    """Ask a package whether it makes volumes for classes with this provisioner; one that fails makes none."""
+    try:
+        return provisioner.serves(name) is True
+    except BaseException:  # foreign code, which may raise anything
+        log.exception("a package failed to say whether it serves provisioner %s", name)
+        return False
 
 
 def _nearest(driver: str, names: Iterable[str]) -> list[str]:

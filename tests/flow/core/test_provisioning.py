@@ -457,6 +457,45 @@ def test_the_volume_of_an_ephemeral_claim_stays_where_its_class_retains(node: Te
     assert len(pool.volumes) == 1
 
 
+# --- packages ---
+
+
+class Broken(PoolProvisioner):
+    """Raises whatever it is asked."""
+
+    def serves(self, provisioner: str) -> bool:
+        raise RuntimeError(provisioner)
+
+
+def test_a_package_that_fails_to_say_what_it_serves_serves_nothing(host: FakeHost, pool: Pool) -> None:
+    node = new_node(host, pool)
+    node.plugins.provisioners.insert(0, (Broken(pool), Origin("test-broken", "0", "test")))
+    node.sources_ready()
+    node.put_file("all.yaml", fast(), wanted())
+    assert claim(node).phase == "Bound"
+
+
+def test_two_packages_that_serve_one_provisioner_make_nothing_and_are_named(host: FakeHost, pool: Pool) -> None:
+    node = new_node(host, pool)
+    node.plugins.provisioners.append((PoolProvisioner(pool), Origin("test-other", "0", "test")))
+    node.sources_ready()
+    node.put_file("all.yaml", fast(), wanted())
+    assert f"provisioner {NAME} is served by test-pool" in claim(node).message
+    assert "test-other" in claim(node).message
+    assert pool.calls == []
+
+
+def test_a_bug_of_a_package_is_an_error_of_its_claim_and_something_may_have_been_made(
+    node: TestNode, pool: Pool
+) -> None:
+    pool.after.append(ZeroDivisionError("its author forgot"))
+    node.put_file("all.yaml", fast(), wanted())
+    assert "bug, see the log: ZeroDivisionError: its author forgot" in claim(node).message
+    node.advance(1)
+    assert claim(node).phase == "Bound"
+    assert pool.made == [NAMED]
+
+
 # --- records ---
 
 
