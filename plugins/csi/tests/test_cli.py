@@ -140,9 +140,11 @@ def test_a_volume_is_made_attached_and_deleted_again(controlled: Desk) -> None:
 def test_a_volume_that_was_made_may_be_kept(controlled: Desk) -> None:
     controlled.publish("scratch", "--create", "4Mi")
 
-    assert controlled.run("unpublish", "scratch", "--keep").exit_code == 0
+    result = controlled.run("unpublish", "scratch", "--keep")
 
     (kept,) = controlled.driver.volumes.all()
+    assert result.exit_code == 0
+    assert result.stdout.endswith(f"scratch is published nowhere, and kept: its volume_id is {kept.id}\n")
     assert (kept.name, kept.nodes, controlled.is_clean()) == ("scratch", {}, True)
 
 

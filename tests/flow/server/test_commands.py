@@ -391,7 +391,8 @@ def test_delete_with_data_takes_the_volume_of_a_claim_or_one_by_name(client: Cli
 
 
 def test_data_is_deleted_only_where_that_is_said(client: Client, engine: FakeEngine) -> None:
-    assert "no Pod pvc/shop/c is known" in volmgr(client, "delete", "pvc/shop/c").output
+    said = volmgr(client, "delete", "pvc/shop/c").output
+    assert "no Pod pvc/shop/c is known; to delete a volume with what is on it: volmgr delete pvc/shop/c --data" in said
     assert volmgr(client, "delete", "web", "--data").exit_code == 2
     with pytest.raises(Refused, match=r"say so by \?data=true"):
         client.request("DELETE", "/v1/volumes/v")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from volmgr.cli import output
-from volmgr.cli.client import GRACE, quote
+from volmgr.cli.client import GRACE, Refused, quote
 from volmgr.cli.session import Session, common_options
 from volmgr.cli.timeouts import TIMEOUT
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _VOLUMES = {"pvc": "claims", "pv": "volumes"}
 """Below which path of the API a volume is found by its claim, or by its own name."""
+_UNKNOWN = 404
+"""HTTP's status of what is not there."""
 
 
 @click.command("delete")
@@ -43,7 +45,14 @@ def command(session: Session, pod: str, timeout: float, *, data: bool) -> None:
         return
     if data:
         raise click.UsageError("--data goes with pvc/NAMESPACE/NAME or pv/NAME; volmgr claims lists them")
-    body = session.client.request("DELETE", f"/v1/pods/{quote(pod)}")
+    try:
+        body = session.client.request("DELETE", f"/v1/pods/{quote(pod)}")
+    except Refused as error:
+        if kind not in _VOLUMES or error.status != _UNKNOWN:
+            raise
+        # Namespaces may be called so: only what is no Pod was meant as a volume.
+        hint = f"to delete a volume with what is on it: volmgr delete {pod} --data"
+        raise Refused(error.status, f"{error}; {hint}") from None
     if session.json:
         output.print_json(body)
     else:

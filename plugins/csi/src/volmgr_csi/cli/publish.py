@@ -14,7 +14,7 @@ import click
 from volmgr.commands import TIMEOUT, Failure, Session, common_options, print_value
 from volmgr_csi.cli import parameters
 from volmgr_csi.cli.driver import calling, failures_said
-from volmgr_csi.cli.records import Record, Records, Target, Wish
+from volmgr_csi.cli.records import Presence, Record, Records, Target, Wish
 from volmgr_csi.cli.report import show_call, show_no_call, shown, state_host
 
 if TYPE_CHECKING:
@@ -170,9 +170,16 @@ def unpublish(
     with _steps(session, endpoint, volume, controller, secret, timeout) as steps:
         known = tuple(each.path for each in steps.record.targets)
         paths = tuple(map(os.path.abspath, targets)) or known
+        made = steps.record.created is not Presence.NO
         steps.unpublish(paths, keep=keep)
     left = ", ".join(each.path for each in steps.record.targets)
-    _print(session, steps, f"{volume} is still published at {left}" if left else f"nothing is left of {volume}")
+    if left:
+        said = f"{volume} is still published at {left}"
+    elif made and keep:
+        said = f"{volume} is published nowhere, and kept: its volume_id is {steps.record.volume_id or 'not known'}"
+    else:
+        said = f"nothing is left of {volume}"
+    _print(session, steps, said)
 
 
 @contextmanager
