@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import site
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.bench.node import REMOVAL_SETTLE, Node
-from tests.bench.workload import as_json, claimed, pod
+from tests.bench.workload import as_json, claimed, pod, uid
 from tests.csi.node import registry
 from tests.csi.objects import Document
 from tests.eventually import eventually
@@ -17,7 +18,6 @@ from volmgr_csi.settings import NAME, CsiSettings
 
 CHANNEL_IDLE = CsiSettings().channel_idle
 """Seconds; the default."""
-SHARED = {"accessModes": ["ReadWriteMany"]}
 
 _DAEMON = """
 import site, sys
@@ -54,6 +54,10 @@ class CsiNode(Node):
         """Let there be a Pod with the claim of a volume."""
         return self.put(f"pod-{number}", pod(number, (claimed(handle),)))
 
+    def is_there(self, number: int, handle: str) -> bool:
+        """Say whether the volume of a Pod is mounted."""
+        return os.path.ismount(self.target(uid(number), handle))
+
     def staged(self) -> list[Path]:
         """Give the directory of each volume that is staged, or was and is not cleared away yet."""
         return list((self.root / "plugins/kubernetes.io/csi").glob("*/*"))
@@ -64,10 +68,10 @@ class CsiNode(Node):
 
 
 def installed_without(top: Path, *packages: str) -> Sequence[str]:
-    """Give the command of a daemon for which some of the installed packages are not there."""
+    """Give the command of a daemon to which some of the installed packages, by their modules, are not there."""
     top.mkdir()
     for place in site.getsitepackages():
         for entry in Path(place).iterdir():
-            if not entry.name.startswith(packages):
+            if not packages or not entry.name.startswith(packages):
                 (top / entry.name).symlink_to(entry)
     return (sys.executable, "-S", "-c", _DAEMON, str(top))

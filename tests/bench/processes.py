@@ -29,6 +29,11 @@ def resident_megabytes(pid: int) -> float:
     return sum(_status(Path(f"/proc/{process}/status"), "VmRSS") for process in with_children(pid)) / 1024
 
 
+def proportional_megabytes(pid: int) -> float:
+    """Give Pss of a process and its children: pages that others have, too, count in part."""
+    return sum(_status(Path(f"/proc/{process}/smaps_rollup"), "Pss") for process in with_children(pid)) / 1024
+
+
 def wake_ups(pid: int) -> int:
     """Count how often any thread of a process, or of its children, went to sleep of its own will until now."""
     tasks = [task for process in with_children(pid) for task in Path(f"/proc/{process}/task").iterdir()]
