@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import msgspec
 
-from tests.unit.report.worlds import TYPE, add_pod, empty_world, fail, make_pod, mounted, run, unique
+from tests.unit.report.worlds import FACETS, NOW, TYPE, add_pod, empty_world, fail, make_pod, mounted, run, unique
+from volmgr.actual import ActualVolume
 from volmgr.broken import Broken
-from volmgr.desired import READING
+from volmgr.desired import READING, DesiredMount, DesiredVolume
 from volmgr.errors import ManifestError
 from volmgr.model.driver_info import DriverInfo
 from volmgr.model.meta import ObjectRef
+from volmgr.model.volume import VolumeSpec
 from volmgr.report.doctor import doctor
 from volmgr.report.installed import plugins_report
 from volmgr.report.metrics import metrics
@@ -186,6 +188,27 @@ def test_the_doctor_names_drivers_that_are_missing_and_those_of_which_a_cluster_
     assert [(finding.check, finding.detail) for finding in wrong] == [
         ("driver a.example.com", "waiting for driver a.example.com (never seen on this node since volmgrd started)"),
         ("driver b.example.com", "its zone is wrong"),
+    ]
+    assert all(finding.remedy for finding in wrong)
+
+
+def test_the_doctor_names_drivers_that_are_gone_while_a_volume_needs_them() -> None:
+    world, pod = empty_world(), make_pod()
+    for number, driver in enumerate(("gone.example.com", "gone.example.com", "here.example.com")):
+        spec: VolumeSpec[object] = VolumeSpec(name=f"v{number}", type="csi", source=None, driver=driver)
+        volume = DesiredVolume(name=f"kubernetes.io/csi/{driver}^{number}", plugin="csi", spec=spec, facets=FACETS)
+        world.desired.add(volume, DesiredMount(pod=pod, spec=spec, outer_names=(spec.name,)))
+        world.actual.put(volume.name, ActualVolume(name=volume.name, plugin="csi", spec=spec))
+    left: VolumeSpec[object] = VolumeSpec(name="v9", type="csi", source=None, driver="left.example.com")
+    world.actual.put("kubernetes.io/csi/v9", ActualVolume(name="kubernetes.io/csi/v9", plugin="csi", spec=left))
+    world.drivers["here.example.com"] = DriverInfo(name="here.example.com", node_id="n")
+    world.drivers_gone = {"gone.example.com": NOW, "unused.example.com": NOW}
+    never = "never seen on this node since volmgrd started"
+    since = "not registered since 2027-01-15T08:00:00.000Z"
+    wrong = [finding for finding in doctor(world).findings if not finding.ok]
+    assert [(finding.check, finding.detail) for finding in wrong] == [
+        ("driver gone.example.com", f"waiting for driver gone.example.com ({since}); volumes here that need it: 2"),
+        ("driver left.example.com", f"waiting for driver left.example.com ({never}); volumes here that need it: 1"),
     ]
     assert all(finding.remedy for finding in wrong)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from volmgr.desired import READING
+from volmgr.model.driver_sources import CSI_FIELD
 from volmgr.report.contact import unserved, unserved_line
 from volmgr.report.times import rfc3339
 
@@ -73,14 +75,26 @@ def _findings(world: World) -> Iterator[Finding]:
 
 
 def _drivers(world: World) -> Iterator[Finding]:
-    """Say which drivers of `csi` the node must have and has not, and of which the cluster is not told."""
+    """Say which drivers of `csi` the node needs and has not, and of which the cluster is not told."""
     for name, detail in world.missing_drivers.items():
         remedy = "start it, and its registrar; or take it out of required_drivers"
+        yield Finding(check=f"driver {name}", ok=False, detail=detail, remedy=remedy)
+    for name, count in sorted(_left_by_drivers(world).items()):
+        detail = f"{world.missing_driver(name)}; volumes here that need it: {count}"
+        remedy = "start it, and its registrar; what is mounted stays until then"
         yield Finding(check=f"driver {name}", ok=False, detail=detail, remedy=remedy)
     for name in sorted(world.drivers):
         if problem := world.driver_problem(name):
             remedy = "do what it says; the cluster sends no Pods with its volumes until then"
             yield Finding(check=f"driver {name}", ok=False, detail=problem, remedy=remedy)
+
+
+def _left_by_drivers(world: World) -> Counter[str]:
+    """Count the volumes, wanted or there, of each driver of `csi` that is not here; required ones are named anyway."""
+    here = {*world.drivers, *world.plugins.drivers_of(CSI_FIELD), *world.required_drivers}
+    specs = {volume.name: volume.spec for volume in (*world.actual, *world.desired)}
+    drivers = (spec.driver for spec in specs.values() if spec is not None and spec.type == CSI_FIELD)
+    return Counter(driver for driver in drivers if driver and driver not in here)
 
 
 def _cluster(world: World) -> Iterator[Finding]:

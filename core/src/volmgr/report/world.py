@@ -270,9 +270,10 @@ class World:
     def missing_drivers(self) -> Mapping[str, str]:
         """Say by name which drivers of `csi` the node must have and has not, and since when."""
         there = {*self.drivers, *self.plugins.drivers_of(CSI_FIELD)} if self.required_drivers else set[str]()
-        return {name: self._missing_driver(name) for name in self.required_drivers if name not in there}
+        return {name: self.missing_driver(name) for name in self.required_drivers if name not in there}
 
-    def _missing_driver(self, name: str) -> str:
+    def missing_driver(self, name: str) -> str:
+        """Say of a driver of `csi` that is not there since when."""
         since = rfc3339(self.drivers_gone.get(name, 0.0))
         seen = f"not registered since {since}" if since else "never seen on this node since volmgrd started"
         return f"waiting for driver {name} ({seen})"
