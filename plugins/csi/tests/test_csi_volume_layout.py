@@ -221,3 +221,15 @@ def test_what_a_daemon_left_that_was_killed_while_it_wrote_keeps_no_directory(si
         site.host.files.write(Path(directory, ".vol_data.json.4711.1.tmp"), b"{")
     take_away(volume, site)
     assert site.left() == []
+
+
+def test_a_directory_in_the_place_of_vol_data_json_is_kept_with_what_is_in_it_and_stops_nothing(site: Site) -> None:
+    volume = persistent()
+    mount(volume, site)
+    for directory in (STAGED, POD_VOLUME):
+        site.host.files.remove_file(Path(directory, "vol_data.json"))
+        site.host.files.ensure_directory(Path(directory, "vol_data.json"))
+    site.host.files.write(Path(POD_VOLUME, "vol_data.json/precious"), b"!")
+    take_away(volume, site)
+    assert site.left() == [f"{POD_VOLUME}/vol_data.json/precious"]
+    assert site.named()[-2:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]

@@ -86,10 +86,17 @@ def write(host: Host, directory: Path, texts: Mapping[str, str]) -> None:
 
 
 def remove(host: Host, directory: Path) -> None:
-    """Remove the file of a directory, and what a daemon that was killed while it wrote one has left."""
+    """Remove the file of a directory, and what a daemon that was killed while it wrote one has left.
+
+    A directory in its place is removed if it is empty.
+    """
     for name in host.files.names(directory):
         if name == FILE or (name.startswith(f".{FILE}.") and name.endswith(".tmp")):
-            host.files.remove_file(directory / name)
+            info = host.files.info(directory / name)
+            if info is not None and info.kind == "directory":
+                host.files.remove_directory(directory / name)
+            else:
+                host.files.remove_file(directory / name)
 
 
 def read(host: Host, directory: Path) -> VolData | None:
