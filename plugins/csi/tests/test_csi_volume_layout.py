@@ -228,7 +228,7 @@ def test_a_directory_in_the_place_of_vol_data_json_is_kept_with_what_is_in_it_an
     mount(volume, site)
     for directory in (STAGED, POD_VOLUME):
         site.host.files.remove_file(Path(directory, "vol_data.json"))
-        site.host.files.ensure_directory(Path(directory, "vol_data.json"))
+        site.host.files.ensure_directory(Path(directory, "vol_data.json"), 0o755)
     site.host.files.write(Path(POD_VOLUME, "vol_data.json/precious"), b"!")
     take_away(volume, site)
     assert site.left() == [f"{POD_VOLUME}/vol_data.json/precious"]
