@@ -100,6 +100,8 @@ class Provisioning:
         """What is to be started as soon as it may be."""
         self._running: dict[ObjectRef, str] = {}
         """By the claim: what runs."""
+        self._awaited: dict[str, set[str]] = {}
+        """What waits for something to appear, by its name."""
         self._hindered: set[str] = set()
         """What waits until nothing of its volume is set up on the node, or no other call for it runs."""
         self._stopped = False
@@ -134,9 +136,11 @@ class Provisioning:
 
     def appeared(self, what: str) -> None:
         """Try again at once what waited for this."""
-        for key in [key for key, each in self._tries.items() if each.waits_for == what]:
-            self._tries[key].delay = 0.0
-            self._start_soon(key)
+        for key in self._awaited.pop(what, ()):
+            each = self._tries.get(key)
+            if each is not None and each.waits_for == what:
+                each.delay = 0.0
+                self._start_soon(key)
 
     def retry_all(self) -> None:
         """Try everything again at once that is not running."""
@@ -207,7 +211,7 @@ class Provisioning:
         """Say whether a task can be begun; what cannot is due again when what it waits for happens."""
         task = each.task
         if isinstance(task, Making) and not each.delay and self._is_unserved(task.provisioner):
-            each.waits_for = driver_awaited(task.provisioner)
+            self._wait_for(key, each, driver_awaited(task.provisioner))
             return False
         if not isinstance(task, Finishing):
             return not self._world.draining
@@ -294,12 +298,17 @@ class Provisioning:
     def _again_later(self, key: str, each: _Try, error: VolmgrError) -> None:
         if isinstance(each.task, Finishing):
             self._world.unfinished[each.task.volume] = f"{each.task.why}; {error}"
-        each.waits_for = error.waits_for if isinstance(error, TransientError) else ""
+        self._wait_for(key, each, error.waits_for if isinstance(error, TransientError) else "")
         if is_final(error):
             return  # its claim, or its class, has to change
         each.delay = self._desk.later(each.delay)
         when = self._desk.outside.monotonic() + each.delay
         each.timer = self._desk.timers.at(when, lambda: self._start_soon(key))
+
+    def _wait_for(self, key: str, each: _Try, what: str) -> None:
+        each.waits_for = what
+        if what:
+            self._awaited.setdefault(what, set()).add(key)
 
     def _answer(self, each: _Try, why: str) -> None:
         heard, each.heard = each.heard, []

@@ -182,7 +182,7 @@ def test_a_volume_that_a_node_cannot_reach_is_not_made_a_second_time(host: FakeH
 def test_nobody_who_makes_volumes_leaves_the_words_of_before_until_a_driver_comes(node: TestNode, pool: Pool) -> None:
     pool.serving = False
     node.put_file("all.yaml", fast(), wanted())
-    assert claim(node).message == f"no PersistentVolume fits it, and nobody here makes one as {NAME} would"
+    assert claim(node).message.startswith(f"no PersistentVolume fits it, and nobody here makes one as {NAME} would")
     assert list(node.host.files.names(node.host.paths.state / "provisioned")) == []
     pool.serving = True
     node.reconciler.provisioning.appeared(driver_awaited(NAME))
