@@ -118,7 +118,8 @@ class ProvisionSteps:
         found = self.find(storage_class.provisioner)
         if found is None:
             name = storage_class.provisioner
-            raise TransientError(f"nobody here makes volumes as {name} would", waits_for=driver_awaited(name))
+            text = f"nobody here makes volumes as {name} would; start or install it"
+            raise TransientError(text, waits_for=driver_awaited(name))
         return found
 
     def _class_of(self, volume: MadeVolume) -> StorageClass:

@@ -110,7 +110,8 @@ def test_a_class_for_consumers_gives_a_volume_when_a_pod_uses_the_claim(bench: C
 def test_a_class_that_makes_volumes_elsewhere_says_that_nobody_does_here(bench: ClaimBench) -> None:
     bench.offer("all", storage_class("cloud", provisioner="ebs.csi.aws.com"), pvc("c", storageClassName="cloud"))
     assert bench.claim("c").message == (
-        "no PersistentVolume fits it, and nobody here makes one as ebs.csi.aws.com would"
+        "no PersistentVolume fits it, and nobody here makes one as ebs.csi.aws.com would;"
+        " start or install ebs.csi.aws.com, or add a PersistentVolume"
     )
 
 

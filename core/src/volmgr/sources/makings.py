@@ -43,7 +43,7 @@ class Makings:
             return f", and none is made from {claim.data_source} here; remove spec.dataSource"
         if claim.selector is not None:
             return f", and {maker} makes none for a claim with a selector; remove it"
-        return f", and nobody here makes one as {maker} would"
+        return f", and nobody here makes one as {maker} would; start or install {maker}, or add a PersistentVolume"
 
     def wanted(self, ref: ObjectRef) -> tuple[PersistentVolumeClaim, StorageClass] | None:
         """Give a claim for which a volume is to be made, and its class; None when none is, or not any more."""
