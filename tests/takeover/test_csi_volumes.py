@@ -23,8 +23,9 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
 
 DRIVER = "bench.csi.local"
 """The driver's name in `tests/bench/kubelet/csidrv.go`."""
-SCAFFOLD = {f"plugins/{NAME}/{name}" for name in (DRIVER, "volumeDevices/staging", "volumeDevices/publish")}
-"""Directories that kubelet leaves, empty, when no volume is left."""
+KEPT = (DRIVER, "volumeDevices", "volumeDevices/staging", "volumeDevices/publish")
+SCAFFOLD = {f"plugins/{NAME}/{name}" for name in KEPT}
+"""Directories that kubelet leaves, empty, when no volume is left, and volmgrd where it did not make them."""
 
 KNOWN = {f"pods/{uid}/plugins": ("", "drwxr-x--- 0:0 ") for uid in (objects.SHOP, objects.GUEST)}
 """A directory that kubelet makes for every Pod."""
