@@ -233,3 +233,32 @@ def test_a_directory_in_the_place_of_vol_data_json_is_kept_with_what_is_in_it_an
     take_away(volume, site)
     assert site.left() == [f"{POD_VOLUME}/vol_data.json/precious"]
     assert site.named()[-2:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f'{{"driverName":"{NAME}","volumeHandle":"another"}}',
+        '{"driverName":"other.csi.test","volumeHandle":"h"}',
+        f'{{"driverName":"{NAME}","volumeHandle":"\\ud800"}}',
+    ],
+    ids=["handle", "driver", "no text"],
+)
+def test_the_file_of_another_volume_unstages_none_but_the_one_that_lies_there(site: Site, said: str) -> None:
+    volume = persistent()
+    mount(volume, site)
+    site.host.files.write(Path(STAGED, "vol_data.json"), said.encode())
+    take_away(volume, site)
+    (unstaged,) = site.requests("NodeUnstageVolume")
+    assert unstaged == {"volumeId": "h", "stagingTargetPath": f"{STAGED}/globalmount"}
+    assert site.left() == []
+
+
+def test_a_pods_file_whose_handle_is_no_text_is_damaged(site: Site) -> None:
+    volume = persistent()
+    mount(volume, site)
+    said = f'{{"driverName":"{NAME}","volumeHandle":"\\ud800"}}'
+    site.host.files.write(Path(POD_VOLUME, "vol_data.json"), said.encode())
+    take_away(volume, site)
+    assert [each["volumeId"] for each in site.requests("NodeUnpublishVolume")] == ["h"]
+    assert site.left() == []

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from volmgr.plugin import OperationError, attachment_name
+from volmgr_csi.layout import digest
+from volmgr_csi.settings import NAME
 
 if TYPE_CHECKING:
     from volmgr.plugin import Host
@@ -28,6 +30,8 @@ _LONGEST_DRIVER = 63
 _DRIVER_NAME = re.compile(
     r"[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*", re.ASCII
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""What JSON can escape, and UTF-8 cannot have."""
 _ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 """What Go's encoder escapes beyond JSON."""
 
@@ -100,7 +104,7 @@ def remove(host: Host, directory: Path) -> None:
 
 
 def read(host: Host, directory: Path) -> VolData | None:
-    """Give what a directory's file says; None when it is missing or damaged."""
+    """Give what a directory's file says; None when it is missing, damaged or of another directory."""
     try:
         said: object = json.loads(host.files.read(directory / FILE) or b"")
     except (OperationError, ValueError, RecursionError):  # whatever lies there in its place
@@ -109,11 +113,19 @@ def read(host: Host, directory: Path) -> VolData | None:
         return None
     fields = cast("dict[str, object]", said)
     driver, handle, lifecycle, label = (_text(fields, key) for key in (DRIVER, HANDLE, LIFECYCLE, LABEL))
-    if not is_driver_name(driver) or not handle:
+    if not is_driver_name(driver) or not handle or not _belongs(host, directory, driver, handle):
         return None
     return VolData(driver=driver, handle=handle, lifecycle=lifecycle, label=label)
 
 
+def _belongs(host: Host, directory: Path, driver: str, handle: str) -> bool:
+    """Say whether a file is of the directory that it lies in: else another volume would be unstaged there."""
+    if directory.parent.parent != host.paths.plugin(NAME):
+        return True
+    return (directory.parent.name, directory.name) == (driver, digest(handle))
+
+
 def _text(fields: Mapping[str, object], key: str) -> str:
+    """Give a text; empty for what is none, or cannot be told to a driver."""
     value = fields.get(key)
-    return value if isinstance(value, str) else ""
+    return value if isinstance(value, str) and not _SURROGATE.search(value) else ""
