@@ -411,6 +411,22 @@ def test_a_deletion_that_fails_goes_on_until_it_is_done_and_nobody_gets_the_volu
     assert pool.volumes.keys() == {f"{NAMED}-2"}
 
 
+def test_a_pod_of_a_later_claim_of_the_same_name_keeps_no_volume_of_the_earlier(node: TestNode, pool: Pool) -> None:
+    node.put_file("class.yaml", fast())
+    node.put_file("c.yaml", wanted())
+    node.remove_file("c.yaml")
+    pool.before.append(OperationError("the pool sleeps"))
+    assert delete_data(node) == "the pool sleeps"
+    node.put_file("c.yaml", wanted())
+    node.put_file("web.yaml", pod("web", claim_of("data", "c"), uid="u1"))
+    assert node.is_mounted("web"), why_lines(node.world, "web")
+    check_deletable(node.world, volume(node))
+    with pytest.raises(OperationError, match="default/web still has it"):
+        check_deletable(node.world, volume(node, f"{NAMED}-2"))
+    node.advance(1)
+    assert pool.volumes.keys() == {f"{NAMED}-2"}
+
+
 def test_a_volume_that_was_released_by_hand_is_anybodys_and_not_deleted(node: TestNode, pool: Pool) -> None:
     node.put_file("class.yaml", fast())
     node.put_file("c.yaml", wanted())

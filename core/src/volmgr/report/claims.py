@@ -191,12 +191,26 @@ def hindrance(world: World, pv: PersistentVolume) -> str:
 def _users_of(world: World, pv: PersistentVolume) -> str:
     if not world.reconstructed:
         return "what is mounted is looked for yet; try again"
-    claim = pv.claim_ref.ref if pv.claim_ref else None
+    name = pv.metadata.name
+    claim = pv.claim_ref.ref if pv.claim_ref and not _has_another(world, pv.claim_ref.ref, name) else None
     having = [entry.pod.key for entry in world.pods.values() if claim in _claims_of(entry.pod)]
-    pods = [*dict.fromkeys([*_users(world).get(pv.metadata.name, ()), *having])]
+    wanting = [
+        mount.pod.key
+        for volume in world.desired
+        if volume.spec.pv is not None and volume.spec.name == name
+        for mount in volume.mounts.values()
+    ]
+    pods = [*dict.fromkeys([*_users(world).get(name, ()), *wanting, *having])]
     if pods:
         return f"{' and '.join(pods[:_USERS])} still has it; let it end first"
     return ""
+
+
+def _has_another(world: World, claim: ObjectRef, name: str) -> bool:
+    """Say whether a claim is there again, and has another volume than the one of that name."""
+    entry = world.objects.get(claim)
+    item = entry.item if entry is not None else None
+    return isinstance(item, PersistentVolumeClaim) and item.phase == BOUND and item.volume_name != name
 
 
 def _claims_of(pod: Pod) -> set[ObjectRef]:
