@@ -45,7 +45,7 @@ class Seen:
     def absence(self) -> str:
         """Say that it is not there."""
         when = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return f"gone since {when}, it was at {self.endpoint}"
+        return f"last seen {when}, at {self.endpoint}"
 
     def retired(self, connection: Connection) -> Driver:
         """Give it as a driver that only unmounts."""
