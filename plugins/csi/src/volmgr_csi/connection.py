@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.plugin import OperationError, UncertainError, VolmgrError
 from volmgr_csi.sockets import Address, Stamp, is_answering, stamp_of
-from volmgr_csi.words import fit_to_show
+from volmgr_csi.words import brief, fit_to_show
 
 if TYPE_CHECKING:
     import grpc
@@ -175,9 +175,12 @@ class Connection:
         """Let no further call begin, and those that run end at once."""
         with self._lock:
             self._closed = True
-            running = self._open
-        if running is not None:
-            running.channel.close()
+            leaving, self._open = self._open, None
+            is_used = leaving is not None and leaving.users > 0
+        if leaving is not None and is_used:
+            leaving.channel.close()  # who uses it last closes the rest
+        elif leaving is not None:
+            leaving.close()
 
     def _ask(self, channel: grpc.Channel, method: Method[Q, A], question: Q, timeout: float) -> A:
         from volmgr_csi.quiet_grpc import grpc
@@ -214,7 +217,7 @@ class Connection:
                 raise
         else:
             if found != self.driver:
-                text = f"{self.socket} is served by csi driver {found!r} now"
+                text = f"{self.socket} is served by csi driver '{brief(found)}' now"
                 raise CallError(self.driver, method.name, UNAVAILABLE, text)
         lent.is_confirmed = True
 

@@ -13,6 +13,8 @@ from contextlib import suppress
 NEVER = float("inf")
 """When nothing is due; times are monotonic seconds."""
 
+_LONGEST = 86400.0  # seconds to sleep at once: poll takes no more than 24 days
+
 Task = Callable[[], None]
 """Something that the thread is to do."""
 
@@ -52,7 +54,7 @@ class Doorbell:
             if each >= 0:
                 poll.register(each, select.POLLIN)
         left = 0.0 if self._tasks else until - time.monotonic()
-        poll.poll(None if left == NEVER else max(0.0, left * 1000 + 0.5))
+        poll.poll(None if left == NEVER else min(max(0.0, left), _LONGEST) * 1000 + 0.5)
         with suppress(BlockingIOError):
             os.eventfd_read(self._wakeup)
 
@@ -68,9 +70,10 @@ class Doorbell:
         thread.start()
 
     def close(self, patience: float) -> None:
-        """Wait so many seconds for each thread that was sent, and let nobody ring any more; after the thread ended."""
+        """Wait so many seconds for all threads that were sent, and let nobody ring any more; after the thread ended."""
+        end = time.monotonic() + patience
         for thread in tuple(self._errands):
-            thread.join(patience)
+            thread.join(max(0.0, end - time.monotonic()))
         with self._lock:
             os.close(self._wakeup)
             self._wakeup = -1

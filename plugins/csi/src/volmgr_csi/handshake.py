@@ -26,6 +26,7 @@ from volmgr_csi.registrar_rules import (
 from volmgr_csi.roster import Entry, Roster, TakenError
 from volmgr_csi.settings import CsiSettings
 from volmgr_csi.sockets import greet, stamp_of, visit
+from volmgr_csi.words import brief
 
 if TYPE_CHECKING:
     from volmgr_csi.registration.api_pb2 import PluginInfo
@@ -172,7 +173,8 @@ class Handshake:
                 raise
             raise _ForeignError("it serves no pluginregistration.Registration: nothing registers by it") from None
         if said.type != PLUGIN_TYPE:
-            raise _ForeignError(f"it registers {said.name!r}, which is a {said.type or 'plug-in without a type'}")
+            kind = brief(said.type) or "plug-in without a type"
+            raise _ForeignError(f"it registers '{brief(said.name)}', which is a {kind}")
         return said
 
     def _refuse(self, registrar: Connection, why: VolmgrError) -> None:
@@ -189,7 +191,7 @@ class Handshake:
         self.roster.check(said.name, version, self.path)
         endpoint = said.endpoint.removeprefix("unix://") or self.path
         if problem := path_problem(endpoint):
-            raise RefusedError(f"the endpoint {endpoint!r} of csi driver {said.name} {problem}")
+            raise RefusedError(f"the endpoint '{brief(endpoint)}' of csi driver {said.name} {problem}")
         return self._install(endpoint, version)
 
     def _dial(self) -> None:
@@ -208,7 +210,7 @@ class Handshake:
             self._keep(connection)
         asked = calls.ask_driver(connection, time.time(), self.settings.call_timeout)
         if asked.name not in {"", self.driver}:
-            text = f"what serves {endpoint} says that it is csi driver {asked.name!r}, and not {self.driver!r}"
+            text = f"what serves {endpoint} says that it is csi driver '{brief(asked.name)}', and not {self.driver!r}"
             if self.expected:
                 raise RefusedError(f"{text}; correct drivers in the configuration")
             _log.warning("csi: %s, as which it registers; it is called all the same", text)

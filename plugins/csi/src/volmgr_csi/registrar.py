@@ -77,7 +77,7 @@ class Registrar:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread, and every handshake that runs."""
+        """Stop the thread, and every handshake and call that runs: the next start finds out what came of a call."""
         self._stopped = True
         self._doorbell.ring()
         if self._thread.is_alive():
@@ -87,7 +87,7 @@ class Registrar:
         if there := [entry.driver for entry in self._roster.entries().values()]:
             self._seen.note(*there)
         for driver in self.known.all():
-            driver.connection.close()
+            driver.connection.abort()
             self.known.drop(driver.name)
         self._doorbell.close(_LAST_WAIT)
         self._watcher.close()
@@ -223,21 +223,23 @@ class Registrar:
         if ended.outcome is not Outcome.REGISTERED or driver is None:
             self._leave(site)
             return
+        self._leave(site, but=driver.name)
         self._seen.note(driver)
         if not_watched := self._watch():
             self._say(not_watched)
         self._look_at_endpoints(time.monotonic())
 
-    def _leave(self, site: Site) -> None:
-        """Retire the driver that a socket registered, if it did."""
-        leaving = [entry.driver for entry in self._roster.entries().values() if entry.socket == site.path]
+    def _leave(self, site: Site, but: str = "") -> None:
+        """Retire the drivers that a socket registered, `but` the one that it registers now: it may have had another."""
+        entries = self._roster.entries()
+        leaving = [entry.driver for name, entry in entries.items() if entry.socket == site.path and name != but]
         if leaving:
             self._seen.note(*leaving)
             self._tell_absences()  # before anybody asks for it in vain
-        driver = self._roster.leave(site.path)
-        if driver is not None:
-            self._inquiries.follow(self._roster.entries(), time.monotonic())
-            self._sites.vacate(driver.name, site, time.monotonic())
+        for driver in leaving:
+            if self._roster.leave(driver.name, site.path):
+                self._inquiries.follow(self._roster.entries(), time.monotonic())
+                self._sites.vacate(driver.name, site, time.monotonic())
 
     # --- one driver ---
 

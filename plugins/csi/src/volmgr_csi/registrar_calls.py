@@ -15,6 +15,7 @@ from volmgr_csi.methods import Method
 from volmgr_csi.registrar_rules import abilities
 from volmgr_csi.registration import api_pb2 as registration
 from volmgr_csi.v1 import csi_pb2 as csi
+from volmgr_csi.words import brief
 
 if TYPE_CHECKING:
     from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
@@ -68,7 +69,7 @@ def ask_driver(connection: Connection, since: float, timeout: float) -> Asked:
         node_id=node.node_id,
         topology=MappingProxyType(dict(node.accessible_topology.segments)),
         limit=node.max_volumes_per_node,
-        version="" if said is None else said.vendor_version,
+        version="" if said is None else brief(said.vendor_version),
         endpoint=connection.socket,
         capabilities=tuple(sorted(can_node | services | controller)),
         since=since,

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from volmgr.plugin import OperationError
 from volmgr_csi.drivers import Abilities
+from volmgr_csi.words import brief
 
 PLUGIN_TYPE = "CSIPlugin"
 """What a registration socket says of a CSI driver; there are device plugins and DRA drivers, too."""
@@ -28,7 +29,8 @@ Version = tuple[int, ...]
 CONFIGURED: Version = ()
 """The version of a driver that the configuration names: lower than any, so that it yields to one that registers."""
 
-_NUMBERS = re.compile(r"\s*v?(\d+(?:\.\d+)+)", re.ASCII)
+_NUMBERS = re.compile(r"\s*v?(\d{1,18}(?:\.\d{1,18})+)(?!\d)", re.ASCII)
+"""Numbers that kubelet reads: it refuses those that 64 bits do not hold."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 
 
@@ -40,7 +42,7 @@ def check_name(name: str) -> None:
     """Refuse a name that no CSIDriver can have, and that would lead elsewhere as a directory."""
     if len(name) > NAME_LIMIT or _NAME.fullmatch(name.lower()) is None:
         rule = f"it must be a DNS subdomain of at most {NAME_LIMIT} characters"
-        raise RefusedError(f"the csi driver's name {name!r} is none: {rule}")
+        raise RefusedError(f"the csi driver's name '{brief(name)}' is none: {rule}")
 
 
 def highest_version(versions: Sequence[str]) -> Version:
@@ -50,7 +52,7 @@ def highest_version(versions: Sequence[str]) -> Version:
     read = [version for text in versions if (version := _version(text)) is not None and version[0] <= 1]
     highest = max(read, default=(0,))
     if highest[0] != 1:
-        raise RefusedError(f"it supports {', '.join(versions)} of CSI and no 1.x, which is needed")
+        raise RefusedError(f"it supports {brief(', '.join(versions))} of CSI and no 1.x, which is needed")
     return highest
 
 

@@ -91,21 +91,21 @@ class Roster:
             self.known.put(driver)
             self.drivers.declare(driver.info)
 
-    def leave(self, socket: str) -> Driver | None:
-        """Retire the driver that a socket registered; give it.
+    def leave(self, name: str, socket: str) -> bool:
+        """Retire a driver, if it is a socket that registered it; say whether it is.
 
         What is mounted is still unmounted by it, as long as it answers.
         """
         with self._lock:
-            entry = next((entry for entry in self._entries.values() if entry.socket == socket), None)
-            if entry is None:
-                return None
+            entry = self._entries.get(name)
+            if entry is None or entry.socket != socket:
+                return False
             retired = replace(entry.driver, retired=True)
-            del self._entries[retired.name]
+            del self._entries[name]
             retired.connection.confirms = True
             self.known.put(retired)
-            self.drivers.withdraw(retired.name)
-        return retired
+            self.drivers.withdraw(name)
+        return True
 
     def _check(self, name: str, version: Version, socket: str) -> None:
         found = self._entries.get(name)

@@ -1,4 +1,4 @@
-"""What a driver says of a call that failed, as it may be logged and shown: of bounded length, without secrets. Pure."""
+"""What a driver, or who registers it, says, as it may be logged and shown: of bounded length, without secrets. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from volmgr_csi.attributes import TOKENS
 
 LONGEST = 2000
 """Characters; gRPC lets 16 KiB through, and all of it would be logged at each try."""
+BRIEF = 100
+"""Characters of what somebody calls something; no name is longer."""
 MASK = "***"
 _WORD = 4
 """Characters below which a secret is masked only where it stands alone: as a part of words it would be everywhere."""
@@ -20,8 +22,17 @@ def fit_to_show(said: str, question: object) -> str:
     """Give a driver's words on one line, with what it was told in confidence masked, and no control characters."""
     for secret in sorted(set(_confidences(question)), key=len, reverse=True):
         said = re.sub(_pattern(secret), MASK, said)
-    line = "".join(char if char.isprintable() else _escaped(char) for char in " ".join(said.split()))
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
+    return _line(" ".join(said.split()), LONGEST)
+
+
+def brief(said: str) -> str:
+    """Give what somebody calls something on one line, without control characters."""
+    return _line(said, BRIEF)
+
+
+def _line(said: str, longest: int) -> str:
+    line = "".join(char if char.isprintable() else _escaped(char) for char in said[:longest])
+    return line if len(said) <= longest and len(line) <= longest else f"{line[:longest]}…"
 
 
 def _escaped(char: str) -> str:
