@@ -93,7 +93,7 @@ class _Rounds:
         table.until_unmounted(target)
         node.wait(uid(number), "unmounted")
         self.went.append((time.perf_counter() - begin - REMOVAL_SETTLE) * 1000 - self._called(_UNMAKING))
-        eventually(lambda: not node.staged(), "the volume is unstaged")
+        eventually(lambda: not node.has_staged(), "the volume is unstaged")
         self._called(("NodeUnstageVolume",))
         return took
 

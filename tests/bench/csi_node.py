@@ -58,9 +58,10 @@ class CsiNode(Node):
         """Say whether the volume of a Pod is mounted."""
         return os.path.ismount(self.target(uid(number), handle))
 
-    def staged(self) -> list[Path]:
-        """Give the directory of each volume that is staged, or was and is not cleared away yet."""
-        return list((self.root / "plugins/kubernetes.io/csi").glob("*/*"))
+    def has_staged(self) -> bool:
+        """Say whether a volume is staged, or was and is not cleared away yet."""
+        walk = os.walk(self.root / "plugins/kubernetes.io/csi")
+        return any("globalmount" in below or "vol_data.json" in files for _, below, files in walk)
 
     def target(self, pod_uid: str, handle: str) -> Path:
         """Give where a volume is mounted for a Pod."""
