@@ -216,3 +216,19 @@ def test_files_of_a_driver_that_mounts_nothing_are_its_volume_i15(hosts: RealHos
         fresh.unmount(site.host)
         assert len(site.driver.calls("NodeUnpublishVolume")) == 1
         assert not volume.target(site.host).exists()
+
+
+def test_a_link_in_the_place_of_a_mount_leads_a_driver_nowhere(hosts: RealHosts, tmp_path: Path) -> None:
+    with threads(hosts) as site:
+        volume = site.volume()
+        volume.mount_device(site.host)
+        for remount in (False, True):
+            volume.mount(site.host, remount=remount)
+            site.host.mounts.unmount(site.target(volume))
+            site.target(volume).rmdir()
+            site.target(volume).symlink_to(tmp_path)
+        volume.unmount(site.host)
+        volume.unmount_device(site.host)
+        assert tmp_path.is_dir()
+        assert site.host.mounts.below(tmp_path.parent) == site.host.mounts.below(site.host.paths.root) == ()
+        assert not volume.target(site.host).exists()

@@ -134,6 +134,7 @@ def _prepare(request: Mount[CsiSource], place: Place, data: VolData, host: Host)
         undoing.make_directory(place.data, host)
         vol_data.write(host, place.data, vol_data.block_texts(data.driver, data.handle, name, node))
     else:
+        undoing.remove_link(place.path, host)
         vol_data.write(host, place.data, vol_data.pod_texts(data, name, node))
 
 
@@ -184,6 +185,8 @@ def unpublish(request: Unmount, host: Host) -> Unmounted:
         driver = undoing.driver_of(found, host, is_there=there)
         if driver is not None:
             undoing.unmount_others(place.path, host)
+            if trace.was_mounted:  # else the driver may have made the link
+                undoing.remove_link(place.path, host)
             aside = request.mode is VolumeMode.FILESYSTEM and _is_of_others(found, place, trace, host)
             _unpublish(driver, found, place, request.deadline, host, aside=aside)
     _clear(request.mode, place, trace, host)

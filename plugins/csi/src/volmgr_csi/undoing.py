@@ -97,6 +97,15 @@ def put_back(path: Path, host: Host) -> None:
         host.files.rename(path.with_name(KEPT), path)
 
 
+def remove_link(path: Path, host: Host) -> None:
+    """Remove a symbolic link from where a driver mounts a file system: it would mount where that leads."""
+    if host.mounts.is_mount_point(path):  # asked first: of a dead one nothing else can be
+        return
+    info = host.files.info(path)
+    if info is not None and info.kind == "symlink":
+        host.files.remove_file(path)
+
+
 def remove_data(directory: Path, host: Host) -> None:
     """Remove kubelet's file, and its directory if nothing else is in it."""
     vol_data.remove(host, directory)
