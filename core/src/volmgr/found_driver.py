@@ -30,7 +30,7 @@ def found_driver(found: Found, host: Host) -> str:
         return ""
     try:
         said: object = msgspec.json.decode(host.files.read(_file(found, host), LIMIT) or b"")
-    except (OperationError, msgspec.DecodeError):
+    except (OperationError, msgspec.DecodeError, RecursionError):
         return ""
     name = cast("dict[str, object]", said).get("driverName") if isinstance(said, dict) else None
     return name if isinstance(name, str) else ""

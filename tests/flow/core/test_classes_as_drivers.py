@@ -179,7 +179,10 @@ def test_without_a_record_the_file_beside_it_says_whose_it_is(
 
 @pytest.mark.parametrize(
     "said",
-    [None, b"", b"{", b"[]", b"7", b'{"driverName": 3}', b"{}", b"\xff\xfe", b'{"driverName": "a.example'],
+    [
+        *(None, b"", b"{", b"[]", b"7", b'{"driverName": 3}', b"{}", b"\xff\xfe", b'{"driverName": "a.example'),
+        pytest.param(b"[" * 100_000, id="deep"),
+    ],
     ids=repr,
 )
 def test_a_file_that_is_missing_or_damaged_leaves_it_to_the_generic_type(
