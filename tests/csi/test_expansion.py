@@ -40,7 +40,7 @@ def test_a_volume_grows_though_the_driver_failed_once(
     node.wait("shop")
     driver.script(Rule(method="NodeExpandVolume", code=code, skip_work=not worked))
     put_claim(node, driver, "32Mi")
-    driver.until_called("NodeExpandVolume", code="OK")
+    driver.until_called("NodeExpandVolume", code=code)
     until_grown(node, driver)
     (node.manifests / "shop.json").unlink()
     node.wait("shop", "unmounted")
