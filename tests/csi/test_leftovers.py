@@ -7,13 +7,14 @@ import shutil
 import subprocess
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from tests.csi import objects
-from tests.csi.fault_driver.kernel import is_mounted
+from tests.csi.fault_driver.kernel import is_mounted, unmount
 from tests.csi.fault_driver.running import ThreadDriver, running_fault_process
 from tests.csi.node import QUICK, CsiNode, registry
 from tests.eventually import eventually
@@ -179,3 +180,29 @@ def rebooted(node: CsiNode, state: Path) -> Generator[None]:
         yield
     finally:
         subprocess.run(["umount", BOOT_ID], check=True)
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_a_volume_that_a_kubelet_left_staged_for_no_pod_is_unstaged_unless_one_wants_it(
+    node: CsiNode, driver: ThreadDriver, wanted: bool
+) -> None:
+    volume = driver.add_volume("disk")
+    node.put("disk.json", *objects.bound(driver.name, "disk"))
+    shop = node.put("shop.json", pod("shop", objects.claimed("disk")))
+    node.wait("shop")
+    node.stop()
+    shop.unlink()
+    unmount(str(node.target("shop", "pv-disk")))
+    for ours in ("pods", "volmgr"):
+        shutil.rmtree(node.root / ours)
+    (staging,) = node.global_mounts()
+    driver.volumes.keep(replace(volume, staged=[str(staging)]))
+    if wanted:
+        node.put("cafe.json", pod("cafe", objects.claimed("disk")))
+    node.start()
+    if wanted:
+        node.wait("cafe")
+        assert driver.calls("NodeUnstageVolume") == []
+        (node.manifests / "cafe.json").unlink()
+    node.until_clean()
+    assert [call.code for call in driver.calls("NodeUnstageVolume")] == ["OK"]

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from volmgr.actual import ActualVolume, Cause, PodMount
 from volmgr.errors import NotOurs, OperationError, PluginError, VolmgrError
-from volmgr.found_driver import found_driver
+from volmgr.found_driver import Staged, found_driver, staged_volumes
 from volmgr.journal import Journal, MountRecord, SpecRecord, VolumeRecord
-from volmgr.model.names import kubelet_plugin, pod_volume_name, shared_volume_name, unescape
+from volmgr.model.driver_sources import CSI_FIELD
+from volmgr.model.names import CSI, kubelet_plugin, pod_volume_name, shared_volume_name, unescape
 from volmgr.model.volume import Attachable, Facets, Presence, VolumeMode, VolumeSpec
 from volmgr.plugin import Found
 from volmgr.populator import typed_spec
@@ -62,6 +63,8 @@ class _Reconstruction:
             self._add_recorded(record, None)
         for shared in self.shared.values():
             self._volume_of(shared.volume, shared.plugin, shared.spec)
+        for staged in staged_volumes(self.host):
+            self._add_staged(staged)
         return tuple(self.volumes.values())
 
     def _directories(self) -> list[Found]:
@@ -245,6 +248,21 @@ class _Reconstruction:
         )
         self.volumes[name] = replace(known, device_label=known.device_label or label).with_mount(mount)
 
+    def _add_staged(self, staged: Staged) -> None:
+        """Take a volume that no Pod has, and no record is of, for one whose unmounting a kubelet did not come to."""
+        volume_type = self.plugins.of_directory(CSI, staged.driver)
+        spec = _spec_of_staged(volume_type, staged) if volume_type else None
+        facets = _facets(volume_type, spec)
+        if volume_type is None or spec is None or facets is None or not facets.device:
+            return
+        try:
+            name = shared_volume_name(CSI, volume_type.ask("volume_name", spec))
+            target = volume_type.ask("device_target", spec, self.host)
+        except PluginError:  # ask() has logged it
+            return
+        if name not in self.volumes and target == staged.target:
+            self._add(name, volume_type.name, spec, spec.mode, found_in=CSI)
+
 
 def _kubelet_plugin(plugin: str, spec: SpecRecord) -> str:
     return kubelet_plugin(plugin, spec.type, spec.driver)
@@ -263,6 +281,15 @@ def _facets(volume_type: VolumeType | None, spec: VolumeSpec[Any] | None) -> Fac
     except VolmgrError:
         return None
     return facets
+
+
+def _spec_of_staged(volume_type: VolumeType, staged: Staged) -> VolumeSpec[Any] | None:
+    source = {"driver": staged.driver, "volumeHandle": staged.handle}
+    try:
+        spec = typed_spec(volume_type, CSI_FIELD, staged.driver, source, name=staged.spec_name)
+    except VolmgrError:  # a class whose volumes are told apart by something else
+        return None
+    return replace(spec, mode=staged.mode, reconstructed=True)
 
 
 def _spec_of(volume_type: VolumeType, record: SpecRecord) -> VolumeSpec[Any] | None:
