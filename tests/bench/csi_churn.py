@@ -52,7 +52,7 @@ def churn(top: Path, seconds: float, per_second: float) -> Iterator[Measure]:
         for volume in _VOLUMES:
             fault.add_volume(volume, medium="memory")
         targets = lambda: sum(len(each.staged) + len(each.published) for each in fault.volumes.all())  # noqa: E731
-        yield from _Churned(home, fault.name, targets).measured("fault driver", seconds / 4, per_second)
+        yield from _Churned(home, fault.name, targets).measured("fault driver", seconds / 8, per_second)
 
 
 @dataclass(frozen=True, slots=True)

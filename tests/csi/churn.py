@@ -49,12 +49,17 @@ class Churn:
         return {str(self._node.target(name, f"pv-{volume}")) for name, volume in self.wanted.items()}
 
     def until_right(self) -> None:
-        """Return when the Pods that there are have their volumes, and nobody else has any."""
+        """Return when the Pods that there are have their volumes, nobody else has any, and no other one is staged."""
         eventually(
-            lambda: published(self._node) == self.expected,
-            lambda: f"no difference, but {self.expected ^ published(self._node)}: {self._node.log_text()}",
+            lambda: published(self._node) == self.expected and self._is_staged_right(),
+            lambda: (
+                f"no difference, but {self.expected ^ published(self._node)}, for {sorted(set(self.wanted.values()))}"
+                f" are staged: {self._node.global_mounts()}: {self._node.log_text()}"
+            ),
         )
-        assert len(self._node.global_mounts()) == len(set(self.wanted.values()))
+
+    def _is_staged_right(self) -> bool:
+        return len(self._node.global_mounts()) == len(set(self.wanted.values()))
 
     def end(self) -> None:
         """Let every Pod go, and wait until nothing is left of any."""
