@@ -30,7 +30,7 @@ def until_grown(node: CsiNode, driver: ThreadDriver, size: int = 32 * MIB) -> No
     eventually(lambda: node.json("claims")["volumes"][0]["capacity"] == said, lambda: str(node.json("claims")))
 
 
-@pytest.mark.parametrize("code", ["INTERNAL", "UNAVAILABLE", "FAILED_PRECONDITION", "DEADLINE_EXCEEDED"])
+@pytest.mark.parametrize("code", ["INTERNAL", "UNAVAILABLE", "DEADLINE_EXCEEDED"])
 @pytest.mark.parametrize("worked", [False, True], ids=["undone", "done"])
 def test_a_volume_grows_though_the_driver_failed_once(
     node: CsiNode, driver: ThreadDriver, code: str, worked: bool
@@ -44,6 +44,33 @@ def test_a_volume_grows_though_the_driver_failed_once(
     until_grown(node, driver)
     (node.manifests / "shop.json").unlink()
     node.wait("shop", "unmounted")
+
+
+def test_a_volume_that_cannot_grow_in_use_grows_after_its_next_mount(node: CsiNode, driver: ThreadDriver) -> None:
+    put_claim(node, driver, accessModes=["ReadWriteMany"])
+    node.put("shop.json", pod("shop", objects.claimed("orders")))
+    node.wait("shop")
+    driver.script(Rule(method="NodeExpandVolume", code="FAILED_PRECONDITION", message="it is open"))
+    put_claim(node, driver, "32Mi", accessModes=["ReadWriteMany"])
+    driver.until_called("NodeExpandVolume", code="FAILED_PRECONDITION")
+    eventually(lambda: "not tried again until the next mount" in node.why("shop"), lambda: node.why("shop"))
+    node.put("next.json", pod("next", objects.claimed("orders")))
+    node.wait("next")
+    until_grown(node, driver)
+    assert [call.code for call in driver.calls("NodeExpandVolume")] == ["FAILED_PRECONDITION", "OK"]
+
+
+@pytest.mark.parametrize("code", ["INVALID_ARGUMENT", "OUT_OF_RANGE", "NOT_FOUND"])
+def test_a_size_that_cannot_be_is_asked_for_once(node: CsiNode, driver: ThreadDriver, code: str) -> None:
+    put_claim(node, driver)
+    node.put("shop.json", pod("shop", objects.claimed("orders")))
+    node.wait("shop")
+    driver.script(Rule(method="NodeExpandVolume", code=code))
+    put_claim(node, driver, "24Mi")
+    eventually(lambda: "not tried again until a manifest changes" in node.why("shop"), lambda: node.why("shop"))
+    put_claim(node, driver, "32Mi")
+    until_grown(node, driver)
+    assert [call.code for call in driver.calls("NodeExpandVolume")] == [code, "OK"]
 
 
 def test_a_volume_that_grew_while_the_daemon_was_killed_is_as_large_as_it_is(

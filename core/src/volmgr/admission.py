@@ -26,6 +26,8 @@ class Backoff:
     since: float
     attempts: int
     error: str
+    after: str = ""
+    """What it is tried again after, where it is no time: what the operation waits for; empty: a manifest's change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,31 +153,47 @@ class Admission:
                 del slot[verb]
 
     def failed(
-        self, operation: Operation, error: str, now: float, *, final: bool = False, longest: float | None = None
+        self,
+        operation: Operation,
+        error: str,
+        now: float,
+        *,
+        final: bool = False,
+        after: str = "",
+        longest: float | None = None,
     ) -> Backoff:
-        """Note a failure and give when to try again: ever later, between the configured bounds; `final`: never.
+        """Note a failure and give when to try again: ever later, between the configured bounds.
 
-        `longest` is in seconds, and stands for `backoff_max` where less is allowed.
+        `final`: never by itself, but `after` something. `longest` is in seconds, and stands for `backoff_max` where
+        less is allowed.
         """
         slot = self._backoffs.setdefault((operation.volume, operation.pod_uid), {})
         old = slot.get(operation.verb)
         delay = old.delay * 2 if old else self._config.backoff_initial
         delay = min(delay, self._config.backoff_max, self._config.backoff_max if longest is None else longest)
         until = float("inf") if final else now + delay
-        new = Backoff(delay, until, old.since if old else now, (old.attempts if old else 0) + 1, error)
+        new = Backoff(delay, until, old.since if old else now, (old.attempts if old else 0) + 1, error, after)
         slot[operation.verb] = new
         return new
 
-    def forget(self, volume: str, pod_uid: str, verb: Verb | None = None, *, final_only: bool = False) -> None:
+    def forget(
+        self,
+        volume: str,
+        pod_uid: str,
+        verb: Verb | None = None,
+        *,
+        final_only: bool = False,
+        spared: Verb | None = None,
+    ) -> None:
         """Drop back-offs: the operation was done, its spec changed, or what it waited for appeared.
 
-        `final_only` drops those that would never be tried again.
+        `final_only` drops those that would never be tried again, but that of the `spared` verb.
         """
         slot = self._backoffs.get((volume, pod_uid))
         if slot is None:
             return
         for name, backoff in tuple(slot.items()):
-            if verb in (None, name) and (not final_only or backoff.until == float("inf")):
+            if name is not spared and verb in (None, name) and (not final_only or backoff.until == float("inf")):
                 del slot[name]
         if not slot:
             del self._backoffs[(volume, pod_uid)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from volmgr.errors import OperationError, SpecError
+from volmgr.model.growth import NODE_RESIZES
 from volmgr.model.meta import ObjectMeta, ObjectRef, absent
 from volmgr.model.objects import PersistentVolumeClaim
 from volmgr.model.selectors import matches_node
@@ -28,8 +29,6 @@ MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
 """The annotation of a volume with its mount options, from before its spec had a field for them; it wins."""
 NO_NODE_EXPANSION = "volume.kubernetes.io/node-expansion-not-required"
 """The annotation of a claim whose volume needs nothing done on the nodes when it grows."""
-NODE_RESIZES = frozenset({"NodeResizePending", "NodeResizeInProgress"})
-"""What a claim's status says of its growth when it is the node's turn."""
 BOUND = "Bound"
 """The phase of a claim that has its volume."""
 
@@ -71,10 +70,15 @@ def grows_here(claim: PersistentVolumeClaim, size: int) -> bool:
     status = claim.resize_status.get("storage", "")
     if status:
         return status in NODE_RESIZES
-    capacity = claim.status_capacity.get("storage")
-    if capacity is None or capacity.to_int() < size:
+    if not is_grown(claim, size):
         return True
     return "ReadWriteMany" in claim.access_modes and NO_NODE_EXPANSION not in claim.metadata.annotations
+
+
+def is_grown(claim: PersistentVolumeClaim, size: int) -> bool:
+    """Say whether a claim's status says that its volume has `size` bytes, and that nobody is still to do anything."""
+    capacity = claim.status_capacity.get("storage")
+    return not claim.resize_status.get("storage") and capacity is not None and capacity.to_int() >= size
 
 
 def claim_ref(pod: Pod, volume: PodVolume) -> ObjectRef:

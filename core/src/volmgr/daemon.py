@@ -218,6 +218,7 @@ class Daemon:
             outside,
             referred=self.kube.referred,
             in_use=self.kube.in_use,
+            growing=self.kube.growing,
             pod_changed=self.kube.pod_changed,
             declared=self.kube.declare,
             withdrawn=self.kube.withdraw,

@@ -153,8 +153,9 @@ class DesiredStateOfWorld:
             same_size = (not volume.size or volume.size == old.size) and volume.grows == old.grows
             before = old.mounts.get(uid)
             if before is not None and same_size and _is_same(before, mount):
-                if before.pod is not mount.pod:
-                    self._volumes[volume.name] = replace(old, mounts=MappingProxyType({**old.mounts, uid: mount}))
+                if before.pod is not mount.pod or old.known_size != volume.known_size:
+                    now = MappingProxyType({**old.mounts, uid: mount})
+                    self._volumes[volume.name] = replace(old, mounts=now, known_size=volume.known_size)
                 return False
             volume = replace(volume, size=volume.size or old.size)
         mounts = {**(old.mounts if old else {}), uid: mount}

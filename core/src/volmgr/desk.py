@@ -14,6 +14,7 @@ from volmgr.errors import VolmgrError
 from volmgr.jobs import Job
 from volmgr.messages import Ask, Message
 from volmgr.model.driver_info import DriverInfo
+from volmgr.model.growth import Growth
 from volmgr.model.meta import ObjectRef
 from volmgr.model.pod import Pod
 from volmgr.model.selinux import Labelling
@@ -51,6 +52,8 @@ class Outside:
     """Keep these objects on disk, too; called on a worker before what needs them is mounted."""
     grown: Callable[[str, int], None] = field(default=lambda _volume, _size: None)
     """Told on a worker that a PersistentVolume has this many bytes now."""
+    growing: Callable[[Growth], None] = field(default=lambda _growth: None)
+    """Told what has become of growing a claim's volume, for the claim's status. It must only enqueue."""
     provisions: Provisions | None = None
     """Where it is recorded which volumes are made here for claims; None where others make them."""
     referred: Callable[[frozenset[ObjectRef], frozenset[ObjectRef]], None] = field(

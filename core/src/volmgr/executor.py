@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from volmgr.actual import Facts, settle
-from volmgr.errors import OperationError, PluginError, SpecError, TransientError, UncertainError
+from volmgr.errors import BusyError, OperationError, PluginError, SpecError, TransientError, UncertainError
 from volmgr.helper_records import HelperRecords
 from volmgr.host.noted import noted
-from volmgr.jobs import Job, Result, facts_of
+from volmgr.jobs import Job, Result, facts_of, next_mount
 from volmgr.journal import Journal
 from volmgr.operations import Ending, Verb
 from volmgr.pod_steps import PodSteps
@@ -63,6 +63,11 @@ class Executor:
             ending = Ending.UNCHANGED if making else Ending.UNCERTAIN
             final = making and isinstance(error, SpecError)
             return Result(job=job, ending=ending, facts=facts, error=str(error), final=final)
+        except BusyError as error:
+            result = Result(job=job, ending=Ending.FAILED, facts=facts, error=str(error))
+            if job.operation.verb is not Verb.EXPAND:
+                return result
+            return replace(result, final=True, waits_for=next_mount(job.operation.volume))
         except OperationError as error:
             return Result(job=job, ending=Ending.FAILED, facts=facts, error=str(error))
         except UncertainError as error:

@@ -54,7 +54,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How a job ended. `final`: trying again is of no use until its manifest changes."""
+    """How a job ended. `final`: trying again is of no use until its manifest changes, or what it waits for appears."""
 
     job: Job
     ending: Ending
@@ -63,6 +63,11 @@ class Result:
     waits_for: str = ""
     final: bool = False
     seconds: float = 0.0
+
+
+def next_mount(volume: str) -> str:
+    """Name what appears when a volume is mounted where it was not."""
+    return f"the next mount of {volume}"
 
 
 def facts_of(job: Job) -> Facts:

@@ -135,7 +135,10 @@ class Unmount(_Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expand(_Request, Generic[S]):
-    """Let a mounted volume use a larger size; sizes in bytes."""
+    """Let a mounted volume use a larger size; sizes in bytes.
+
+    BusyError: it cannot grow while it is in use, and is asked again after its next mount. SpecError: it never can.
+    """
 
     spec: VolumeSpec[S]
     volume: str
@@ -145,6 +148,8 @@ class Expand(_Request, Generic[S]):
     mode: VolumeMode
     old_size: int
     new_size: int
+    known_size: int = 0
+    """What its claim's status says that it has, wherever it was grown; 0 is not known."""
     objects: Objects = field(default_factory=lambda: _NO_OBJECTS, repr=False)
 
 
@@ -235,6 +240,24 @@ class Reconstructed(Generic[S]):
     device_path: str = ""
     selinux_label: str = ""
     """What its device is mounted with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundDevice(Generic[S]):
+    """A node's mount of a volume (or its device, BLOCK) that was found on disk, whether any Pod has the volume or not.
+
+    `spec` says at least which volume it is. Where that is None nobody can say: `problem` says why, and it is kept and
+    listed as an orphan. `pod_uids` are Pods to which the volume is still given, as is found there.
+    """
+
+    target: Path
+    """Where the class's `device_target` has this volume."""
+    spec: VolumeSpec[S] | None = None
+    device_path: str = ""
+    selinux_label: str = ""
+    """What it is mounted with."""
+    pod_uids: tuple[str, ...] = ()
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from volmgr import growths
 from volmgr.actual import ActualVolume, Facts, settle
 from volmgr.admission import Held, holds_of
 from volmgr.errors import OperationError, VolmgrError
 from volmgr.executor import Executor
 from volmgr.giving_way import GivingWay
 from volmgr.host.interface import OwnershipProgress
-from volmgr.jobs import Job, Result
+from volmgr.jobs import Job, Result, next_mount
 from volmgr.messages import ProgressMade
 from volmgr.model.driver_sources import secrets_of
 from volmgr.model.meta import ObjectRef
@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 CLOCK_CHECK = 60.0
 """Seconds after which a time of day is looked at again: the clock may be set, and the machine may have slept."""
 
-_FAILURE_REASONS = {Verb.ATTACH: "FailedAttachVolume", Verb.DETACH: "FailedDetachVolume"}
+_FAILURE_REASONS = {
+    Verb.ATTACH: "FailedAttachVolume",
+    Verb.DETACH: "FailedDetachVolume",
+    Verb.EXPAND: "VolumeResizeFailed",
+}
 _SUCCESS_REASONS = {
     Verb.ATTACH: "SuccessfulAttachVolume",
     Verb.MOUNT: "SuccessfulMountVolume",
@@ -71,6 +75,8 @@ class Runner:
         if desired is None and actual is not None and self._is_left_to_others(actual):
             self._desk.put(name, None)
             return
+        if desired is not None and actual is not None:
+            growths.look_at(self._desk, desired, actual)
         for operation in next_step(desired, actual, self._world.readiness):
             self._try(operation, desired, actual)
 
@@ -170,6 +176,7 @@ class Runner:
         way = GivingWay(self._desk, lambda: self._await_until(operation, overdue), at_most=patience)
         self._giving_way[operation] = way
         self._touch(operation)
+        growths.begun(self._desk, job)
         uids = (operation.pod_uid,) if operation.pod_uid else tuple(desired.mounts if desired else ())
         needed = frozenset(ref for uid in uids for ref in self._desk.references.get(uid, ()))
         self._desk.outside.submit(way.noting(lambda: self._perform(job, needed)))
@@ -183,19 +190,11 @@ class Runner:
             return Result(job=job, ending=Ending.UNCHANGED, facts=Facts(plugin=job.type.name), error=str(error))
         result = self._executor.perform(job)
         operation = job.operation
-        if operation.verb is Verb.EXPAND and result.ending is Ending.DONE:
-            self._remember_size(job, result.facts.size)
+        growths.remember(self._desk, result)
         self._world.plugins.finished(
             operation.volume, operation.verb.value, operation.pod_uid, result.ending.value, result.seconds
         )
         return result
-
-    def _remember_size(self, job: Job, size: int) -> None:
-        """Remember what a claim's volume has grown to; without that, it is grown to the same size once more."""
-        pv = job.desired.spec.pv if job.desired else None
-        if pv is not None:
-            with suppress(OperationError):
-                self._desk.outside.grown(pv.metadata.name, size)
 
     def _await_until(self, operation: Operation, overdue: float) -> None:
         """Await the end of a slow operation until it is overdue, which means that it hangs."""
@@ -231,10 +230,14 @@ class Runner:
             result = replace(result, ending=Ending.UNCERTAIN, error=result.error or "it ended past its deadline")
         for again in self._world.admission.release(result.job.held):
             self._desk.dirty[again] = None
-        self._desk.put(name, settle(self._world.actual.get(name), operation, result.ending, result.facts))
+        before = self._world.actual.get(name)
+        self._desk.put(name, settle(before, operation, result.ending, result.facts))
+        growths.ended(self._desk, result)
         if result.ending is Ending.DONE:
             self._world.admission.forget(name, operation.pod_uid, operation.verb)
             self.refresh_later(name, operation.pod_uid)
+            if _is_new(operation, before):
+                self._desk.appeared(next_mount(name))
             if operation.verb is Verb.UNMOUNT:  # another volume of that Pod may have waited for its name
                 for volume in self._world.desired.of_pod(operation.pod_uid):
                     self._desk.dirty[volume.name] = None
@@ -299,7 +302,10 @@ class Runner:
             waiting.add((operation.volume, operation.pod_uid))
         now = self._desk.outside.monotonic()
         longest = self._desk.config.refresh_backoff_max if self._is_due(operation) else None
-        backoff = self._world.admission.failed(operation, result.error, now, final=result.final, longest=longest)
+        after = result.waits_for if result.final else ""
+        backoff = self._world.admission.failed(
+            operation, result.error, now, final=result.final, after=after, longest=longest
+        )
         if not result.final:
             self._desk.timers.at(backoff.until, lambda: self._desk.dirty.__setitem__(operation.volume, None))
         if result.job.cancel.is_set():
@@ -338,3 +344,9 @@ class Runner:
         desired, actual = self._world.desired.get(operation.volume), self._world.actual.get(operation.volume)
         for uid in (*(desired.mounts if desired else ()), *(actual.mounts if actual else ())):
             self._desk.touched[uid] = None
+
+
+def _is_new(operation: Operation, before: ActualVolume | None) -> bool:
+    """Say whether a mount that is done was none that was there, and is only made again."""
+    mount = before.mounts.get(operation.pod_uid) if before else None
+    return operation.verb is Verb.MOUNT and (mount is None or mount.state is not Presence.YES)

@@ -11,6 +11,7 @@ from volmgr.messages import HoldersAsked, HoldGone, HoldTaken
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import Node, Object, ref_of
 from volmgr.model.volume import Attachable
+from volmgr.operations import Verb
 from volmgr.populator import Lookup, Stance, every, resolve, stance
 from volmgr.references import References
 from volmgr.report.events import Severity
@@ -154,7 +155,8 @@ class Tenancy:
             if self._world.desired.add(volume, mount):
                 self._world.admission.forget(volume.name, uid)
                 other = before is not None and (before.spec, before.revision) != (mount.spec, mount.revision)
-                self._world.admission.forget(volume.name, "", final_only=not other)
+                spared = None if other or _is_resized(known, volume) else Verb.EXPAND
+                self._world.admission.forget(volume.name, "", final_only=not other, spared=spared)
                 self._detach_no_more(volume)
             self._desk.dirty[volume.name] = None
 
@@ -286,3 +288,8 @@ class Tenancy:
         else:
             entry.released = True
             self.populate(uid)
+
+
+def _is_resized(known: DesiredVolume | None, wanted: DesiredVolume) -> bool:
+    """Say whether a volume is to have another size, or whose turn it is to grow it has changed."""
+    return known is None or (known.size, known.grows) != (wanted.size or known.size, wanted.grows)

@@ -142,6 +142,7 @@ class VolumeSteps:
             mode=actual.mode,
             old_size=actual.size,
             new_size=desired.size,
+            known_size=desired.known_size,
             objects=job.objects,
             **terms(job, self._host),
         )

@@ -309,6 +309,7 @@ def test_growing_a_block_volume_tells_the_driver_its_device(site: Site) -> None:
 def test_a_driver_that_cannot_grow_on_the_node_is_not_asked(site: Site) -> None:
     site.register(replace(ALL, expand=False))
     assert failed(lambda: persistent().expand(site.host, new_size=1 << 20)) is PluginError
+    assert persistent().expand(site.host, new_size=1 << 20, known_size=1 << 20) == Expanded(size=1 << 20)
     site.controller = frozenset({"EXPAND_VOLUME"})
     site.register(replace(ALL, expand=False))
     assert persistent().expand(site.host, new_size=1 << 20) == Expanded(size=1 << 20)

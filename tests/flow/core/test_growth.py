@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.flow.core.probes import Script, claim_of, storage
+from tests.flow.core.probes import DISK_FACETS, Disk, ProbeSource, Script, claim_of, storage
 from volmgr import manifest
 from volmgr.config import Config
+from volmgr.errors import BusyError, OperationError, SpecError, UncertainError
+from volmgr.model.growth import GrowthStep
 from volmgr.model.objects import PersistentVolumeClaim
 from volmgr.model.quantity import Quantity
-from volmgr.model.volume import Presence
+from volmgr.model.volume import Presence, VolumeSpec
+from volmgr.report.why import why
 from volmgr.testing import FakeHost
 from volmgr.testing.loopdisk import LoopDisk
 from volmgr.testing.node import FILES, TestNode, plugins_of, pod
@@ -84,6 +87,99 @@ def test_a_volume_grows_as_soon_as_it_is_the_node_s_turn(node: TestNode, disk_sc
     for status, calls in (("ControllerResizeInProgress", 0), ("NodeResizePending", 1)):
         offer(node, "2Gi", "ReadWriteOnce", "1Gi", status)
         assert disk_script.count("expand") == calls
+
+
+def told(node: TestNode) -> list[GrowthStep]:
+    """Give what a cluster would be told of the growth of the claim's volume."""
+    assert {(str(each.claim), each.size) for each in node.growths} == {("PersistentVolumeClaim default/d1", 2 << 30)}
+    return [each.step for each in node.growths]
+
+
+def grow(node: TestNode, script: Script, *errors: Exception, status: str = "NodeResizePending") -> None:
+    """Let a Pod's volume be grown by a controller, and fail on the node with these errors, one after the other."""
+    offer(node, "1Gi", "ReadWriteOnce", "1Gi")
+    node.apply(pod("web", claim_of("data", "d1"), uid="u1"))
+    script.fail("expand", *errors)
+    offer(node, "2Gi", "ReadWriteOnce", "1Gi", status)
+
+
+def test_a_claim_is_told_that_its_volume_grows_and_has_grown(node: TestNode, disk_script: Script) -> None:
+    grow(node, disk_script)
+    assert told(node) == [GrowthStep.BEGUN, GrowthStep.DONE]
+    assert disk_script.last("expand").known_size == 1 << 30
+
+
+def test_a_volume_that_cannot_grow_in_use_is_tried_again_after_its_next_mount(
+    node: TestNode, disk_script: Script
+) -> None:
+    grow(node, disk_script, BusyError("in use"))
+    node.advance(3600)
+    offer(node, "2Gi", "ReadWriteOnce", "1Gi", "NodeResizeInProgress")
+    assert disk_script.count("expand") == 1
+    assert told(node) == [GrowthStep.BEGUN, GrowthStep.FAILED]
+    assert node.growths[-1].error == "in use"
+    assert node.warnings() == ("expand: in use",)
+    assert node.world.events.after(0)[-1].reason == "VolumeResizeFailed"
+    (report,) = why(node.world, "web")
+    assert "not tried again until the next mount of example.com/disk/d1; in use" in report.text
+    node.apply(pod("second", claim_of("data", "d1"), uid="u2"))
+    assert disk_script.count("expand") == 2
+    assert told(node)[2:] == [GrowthStep.BEGUN, GrowthStep.DONE]
+
+
+class Republished(Disk):
+    """A disk that is mounted again each minute."""
+
+    def refresh_at(self, spec: VolumeSpec[ProbeSource], mounted_at: float) -> float:
+        del spec
+        return mounted_at + 60
+
+
+def test_a_mount_that_is_only_made_again_is_no_next_one(host: FakeHost, config: Config) -> None:
+    script = Script(facets=replace(DISK_FACETS, remount=True))
+    node = TestNode(host, plugins_of(Republished(script)), config)
+    node.sources_ready()
+    grow(node, script, BusyError("in use"))
+    node.advance(300)
+    assert script.count("mount") > 1
+    assert script.count("expand") == 1
+
+
+def test_a_size_that_cannot_be_is_not_tried_again_before_it_changes(node: TestNode, disk_script: Script) -> None:
+    grow(node, disk_script, SpecError("out of range"))
+    node.advance(3600)
+    node.apply(pod("second", claim_of("data", "d1"), uid="u2"))
+    assert disk_script.count("expand") == 1
+    assert told(node) == [GrowthStep.BEGUN, GrowthStep.INFEASIBLE]
+    offer(node, "3Gi", "ReadWriteOnce", "1Gi", "NodeResizePending")
+    assert disk_script.count("expand") == 2
+
+
+def test_a_failure_is_told_and_tried_again(node: TestNode, disk_script: Script) -> None:
+    grow(node, disk_script, OperationError("backend"), UncertainError("no answer"))
+    node.advance(10)
+    steps = told(node)
+    assert [step for step in steps if step is not GrowthStep.BEGUN] == [GrowthStep.FAILED, GrowthStep.DONE]
+    assert steps.count(GrowthStep.BEGUN) == 3
+
+
+def test_a_claim_that_knows_already_is_told_nothing(node: TestNode, disk_script: Script) -> None:
+    offer(node, "1Gi", "ReadWriteMany", "1Gi")
+    node.apply(pod("web", claim_of("data", "d1"), uid="u1"))
+    offer(node, "2Gi", "ReadWriteMany", "2Gi")
+    assert disk_script.count("expand") == 1
+    assert disk_script.last("expand").known_size == 2 << 30
+    assert node.growths == []
+
+
+def test_a_claim_is_told_after_a_crash_that_came_first(node: TestNode, disk_script: Script) -> None:
+    grow(node, disk_script)
+    node.start()
+    node.sources_ready()
+    offer(node, "2Gi", "ReadWriteOnce", "1Gi", "NodeResizeInProgress")
+    assert node.is_mounted("web")
+    assert set(told(node)) == {GrowthStep.DONE}
+    assert disk_script.count("expand") == 1
 
 
 @pytest.fixture

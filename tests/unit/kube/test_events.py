@@ -154,6 +154,19 @@ def test_what_concerns_a_volume_as_a_whole_is_told_each_of_its_pods(site: Site) 
     assert [event["regarding"]["name"] for event in site.events()] == ["teller", "web"]
 
 
+def test_that_a_volume_has_grown_is_told_its_claim_too(site: Site) -> None:
+    site.about = About((WEB,), "data", claim=Regarding("PersistentVolumeClaim", "shop", "orders", "uid-orders"))
+    site.happen("FileSystemResizeSuccessful", "expand: done", Severity.NORMAL)
+    site.happen("VolumeResizeFailed", "expand: no room")
+    said = sorted((event["reason"], event["regarding"]["kind"], event["note"]) for event in site.events())
+    done = 'MountVolume.NodeExpandVolume succeeded for volume "data"'
+    assert said == [
+        ("FileSystemResizeSuccessful", "PersistentVolumeClaim", done),
+        ("FileSystemResizeSuccessful", "Pod", done),
+        ("VolumeResizeFailed", "Pod", 'MountVolume.NodeExpandVolume failed for volume "data" : no room'),
+    ]
+
+
 def test_what_concerns_the_node_is_told_of_the_node(site: Site) -> None:
     site.happen("PossibleMemoryBackedVolumesOnDisk", "swap is on")
     (event,) = site.events()

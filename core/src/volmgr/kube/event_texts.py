@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from volmgr.model.volume import VolumeMode
+from volmgr.model.volume import VolumeMode, VolumeSpec
 from volmgr.operations import Verb
 from volmgr.report.events import Event, Severity
 from volmgr.report.times import utc
@@ -44,12 +44,15 @@ LOCAL = frozenset(
 """Reasons that stay here: they concern the machine, or say what kubelet does not say (unmounting)."""
 OF_NODE = frozenset({"PossibleMemoryBackedVolumesOnDisk"})
 """Reasons that concern the Node, whichever Pod they came with."""
+OF_CLAIM_TOO = frozenset({"FileSystemResizeSuccessful"})
+"""Reasons that concern the claim of the volume as well as its Pods."""
 _ACTIONS: Mapping[str, str] = {
     "FailedAttachVolume": "AttachVolume",
     "SuccessfulAttachVolume": "AttachVolume",
     "FailedMapVolume": "MapVolume",
     "FileSystemResizeFailed": "ResizeVolume",
     "FileSystemResizeSuccessful": "ResizeVolume",
+    "VolumeResizeFailed": "ResizeVolume",
     "VolumePermissionChangeInProgress": "ChangeOwnership",
 }
 _STEPS: Mapping[Verb, tuple[str, str]] = {
@@ -85,6 +88,7 @@ class About:
     pods: tuple[Regarding, ...] = ()
     volume: str = ""
     is_block: bool = False
+    claim: Regarding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +116,19 @@ def about_in(world: World) -> Callable[[Event], About]:
         found = [entry.pod for entry in entries]
         pods = tuple(Regarding("Pod", pod.metadata.namespace, pod.metadata.name, pod.uid) for pod in found)
         spec = (desired.spec if desired else None) or (actual.spec if actual else None)
-        return About(pods, spec.name if spec else "", spec is not None and spec.mode is VolumeMode.BLOCK)
+        is_block = spec is not None and spec.mode is VolumeMode.BLOCK
+        return About(pods, spec.name if spec else "", is_block, _claim_of(spec))
 
     return look
 
 
+def _claim_of(spec: VolumeSpec[Any] | None) -> Regarding | None:
+    owner = spec.pv.claim_ref if spec and spec.pv else None
+    return Regarding("PersistentVolumeClaim", owner.namespace, owner.name, owner.uid) if owner else None
+
+
 def tellings(event: Event, about: About, node_name: str) -> tuple[Telling, ...]:
-    """Give what the cluster is told of an event: nothing, or the same to each Pod that it concerns."""
+    """Give what the cluster is told of an event: nothing, or the same to each object that it concerns."""
     if event.reason in LOCAL or len(event.reason) > REASON_LIMIT:
         return ()
     if event.reason == "SuccessfulMountVolume" and not about.is_block:  # kubelet is silent about file systems
@@ -126,7 +136,7 @@ def tellings(event: Event, about: About, node_name: str) -> tuple[Telling, ...]:
     if event.reason in OF_NODE:
         to: tuple[Regarding, ...] = (Regarding("Node", "", node_name, node_name),)
     else:
-        to = about.pods
+        to = (*about.pods, about.claim) if about.claim and event.reason in OF_CLAIM_TOO else about.pods
     note = shortened(_worded(event, about))
     return tuple(Telling(each, event.severity, event.reason, note) for each in to)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from volmgr.kube.claim_growth import ClaimGrowths
 from volmgr.kube.conditions import PodConditions, condition_in
 from volmgr.kube.csi_entries import in_process_drivers, migrated_plugins
 from volmgr.kube.csi_node import CsiNodes
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from volmgr.host.interface import Host
     from volmgr.kube.equipment import KubeEquipment
     from volmgr.model.driver_info import DriverInfo
+    from volmgr.model.growth import Growth
     from volmgr.report.world import World
     from volmgr.sources.registry import Registry
 
@@ -56,6 +58,7 @@ class KubeMode:
         migrated = migrated_plugins(world.plugins.fields())
         self._csi = CsiNodes(*basis, node_name, self._tell_reading, migrated=migrated)
         self._conditions = PodConditions(*basis) if settings.pod_condition else None
+        self._growths = ClaimGrowths(*basis)
         intake = Intake(registry, world.plugins)
         custody = Custody(host.files, host.paths, lambda: api.place, thread.now)
         self._pods = PodSource(*basis, node_name, intake, registry, custody, record_retry=config.record_retry)
@@ -91,6 +94,10 @@ class KubeMode:
     def in_use(self, volumes: tuple[str, ...]) -> None:
         """Let the node's status say which volumes are in use; from any thread."""
         self._thread.post(lambda: self._node.report(volumes))
+
+    def growing(self, growth: Growth) -> None:
+        """Let a claim's status say what has become of growing its volume; from any thread."""
+        self._growths.say(growth)
 
     def declare(self, info: DriverInfo) -> None:
         """Let the CSINode have an entry for a driver, and the Node its id and topology; from any thread."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from volmgr.next_step import blocked, plan
-from volmgr.report.volumes import missing_type, survivor_before, wall
+from volmgr.report.volumes import missing_type, never_before, survivor_before, wall
 
 if TYPE_CHECKING:
     from volmgr.operations import Operation
@@ -80,7 +80,7 @@ def _delay(world: World, operation: Operation) -> str:
         return "it runs"
     if backoff is not None and backoff.until > world.monotonic:
         again = wall(world, backoff.until)
-        then = f"next try at {again}" if again else "not tried again until a manifest changes"
+        then = f"next try at {again}" if again else never_before(backoff.after)
         return f"failed {backoff.attempts} times, {then}: {backoff.error}"
     if world.admission.is_held(operation.volume):
         survivor = survivor_before(world, operation)

@@ -46,6 +46,7 @@ class VolumeReport:
     attempts: int = 0
     last_error: str = ""
     next_retry: str | None = None
+    retried_after: str = ""
     waits_for: str = ""
     progress: str = ""
     quarantined: bool = False
@@ -158,7 +159,12 @@ class Lens:
         report = replace(report, attempts=backoff.attempts, last_error=backoff.error)
         if report.running:
             return report
-        return replace(report, since=wall(self.world, backoff.since), next_retry=wall(self.world, backoff.until))
+        return replace(
+            report,
+            since=wall(self.world, backoff.since),
+            next_retry=wall(self.world, backoff.until),
+            retried_after=backoff.after,
+        )
 
     def _holder_of(self, volume: str, due: Operation) -> str:
         """Say which operation keeps a due one from being started."""
@@ -225,6 +231,11 @@ def wall(world: World, moment: float) -> str | None:
     return rfc3339(world.clock + moment - world.monotonic)
 
 
+def never_before(what: str) -> str:
+    """Say after what is tried again that failed for good; nothing known: after its manifest has changed."""
+    return f"not tried again until {what or 'a manifest changes'}"
+
+
 def missing_type(plugin: str, field: str = "", searched: tuple[Searched, ...] = ()) -> str:
     """Say which package, or driver, would serve a volume whose type is not installed."""
     places = [place for each in searched if field in {"", each.field} for place in each.places]
@@ -247,7 +258,7 @@ def describe(report: VolumeReport) -> str:
         parts.append(f"{step} running since {report.since}" + (f" ({report.progress})" if report.progress else ""))
     elif report.attempts:
         times = "once" if report.attempts == 1 else f"{report.attempts} times"
-        again = f"next try at {report.next_retry}" if report.next_retry else "not tried again until a manifest changes"
+        again = f"next try at {report.next_retry}" if report.next_retry else never_before(report.retried_after)
         parts.append(f"{step} failed {times} since {report.since}, {again}")
     elif step == RESOLVE and report.last_error:
         parts.append(f"cannot be resolved since {report.since}")

@@ -19,6 +19,7 @@ from volmgr.holds import Holds
 from volmgr.host.capacity import capacity
 from volmgr.messages import Ask, DriverDeclared, DriverWithdrawn, HoldGone, HoldTaken, Message, Reconstructed
 from volmgr.model.driver_info import DriverInfo
+from volmgr.model.growth import Growth
 from volmgr.model.meta import ObjectRef
 from volmgr.plugins import Plugins
 from volmgr.preparations import Preparation
@@ -77,6 +78,8 @@ class TestNode:
         """Objects of these kinds that Pods refer to, as the API server's source was told."""
         self.in_use: list[tuple[str, ...]] = []
         """Every list of volumes in use that the node status was to show."""
+        self.growths: list[Growth] = []
+        """What a cluster would be told of the growth of claims' volumes."""
         self.entries: dict[str, DriverInfo] = {}
         """Drivers of `csi` of which a cluster would be told, by name."""
         self.now = 1_000_000.0
@@ -99,6 +102,7 @@ class TestNode:
         )
         self.referred = set()
         self.in_use = []
+        self.growths = []
         self.entries = {}
         self.registry = Registry(
             host.files,
@@ -139,6 +143,7 @@ class TestNode:
             provisions=self.registry.provisions,
             referred=self._refer,
             in_use=self.in_use.append,
+            growing=self.growths.append,
             declared=lambda info: self.entries.__setitem__(info.name, info),
             withdrawn=self.entries.__delitem__,
         )

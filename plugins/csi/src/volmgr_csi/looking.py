@@ -48,7 +48,7 @@ def expand(request: Expand[CsiSource], host: Host) -> Expanded:
     source = request.spec.source
     driver = drivers_of(host).making(source.driver)
     if not driver.abilities.expand:
-        if EXPANDS in driver.controller:
+        if EXPANDS in driver.controller or request.known_size >= request.new_size:
             return Expanded(size=request.new_size)
         raise PluginError(f"growing {request.spec.name}: csi driver {driver.name} does not support NodeExpandVolume")
     question = _expansion(request, driver, host)
