@@ -27,7 +27,7 @@ class Size:
     idle: float
 
 
-QUICK = Size(rounds=3, churn=6, per_second=20, starts=1, volumes=10, idle=1)
+QUICK = Size(rounds=2, churn=4, per_second=20, starts=1, volumes=10, idle=1)
 FULL = Size(rounds=30, churn=120, per_second=20, starts=5, volumes=100, idle=10)
 
 
