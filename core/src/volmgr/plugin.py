@@ -262,14 +262,18 @@ __all__ = [
 class Searched:
     """Where drivers of one field were looked for, and what there is that is none: for who asks for one in vain.
 
-    `misfits` say what is wrong, each by the name of the driver that it might be; `problem` what keeps drivers from
-    being found at all.
+    `misfits` say what is wrong, each by the name of the driver that it might be, or by its path; `absent` says of
+    drivers that were there, or should be, why they are not, and what to do; `problem` what keeps drivers from being
+    found at all. While it is `looking` for the first time, who needs a driver waits without being told that it is not
+    there.
     """
 
     field: str
     places: tuple[str, ...] = ()
     misfits: Mapping[str, str] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
     problem: str = ""
+    absent: Mapping[str, str] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
+    looking: bool = False
 
 
 class Drivers(Protocol):
