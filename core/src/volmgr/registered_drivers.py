@@ -48,7 +48,16 @@ class RegisteredDrivers:
         self._world.plugins.searched[searched.field] = searched
         if searched.problem and (before is None or before.problem != searched.problem):
             self._desk.event(Severity.WARNING, "DriversNotWatched", f"{searched.field}: {searched.problem}")
+        if before is not None and before.looking and not searched.looking:
+            self._look_again(searched.field)
         self._reconsider()  # one of their errors may say where a driver was looked for
+
+    def _look_again(self, field: str, driver: str = "") -> None:
+        """Look at volumes that waited until drivers were looked for, of one driver or all."""
+        for volume in (*self._world.desired, *self._world.actual):
+            spec = volume.spec
+            if spec is not None and spec.type == field and driver in {"", spec.driver}:
+                self._desk.dirty[volume.name] = None
 
     # --- all of them served by one type ---
 
@@ -69,6 +78,8 @@ class RegisteredDrivers:
             text = f"{info.name}, for which the node is {info.node_id}"
             self._desk.event(Severity.NORMAL, "DriverRegistered", text)
         self._desk.appeared(driver_awaited(info.name))
+        if self._world.is_looking_for_drivers(CSI_FIELD):
+            self._look_again(CSI_FIELD, info.name)
         if info.topology and (old is None or old.topology != info.topology):
             self._reconsider()
 

@@ -22,6 +22,7 @@ from volmgr.model.objects import PersistentVolumeClaim, ref_of
 from volmgr.model.quantity import Quantity
 from volmgr.model.volume import ClaimRef, PersistentVolume
 from volmgr.operations import Verb
+from volmgr.plugin import Searched
 from volmgr.report.events import Severity
 from volmgr.report.world import ObjectEntry, Orphan, ServerReading
 from volmgr.volume_type import Origin
@@ -270,6 +271,46 @@ def test_plugins_shows_the_drivers_that_have_registered(client: Client, engine: 
     assert "the cluster is not told of disk.example.com: its zone is wrong\n" in output
     (shown,) = json.loads(volmgr(client, "plugins", "-o", "json").output)["drivers"]
     assert (shown["topology"], shown["limit"]) == ({"zone": "a"}, 8)
+
+
+def test_plugins_shows_where_drivers_are_looked_for_and_what_is_not_there(client: Client, engine: FakeEngine) -> None:
+    searched = engine.world.plugins.searched
+    searched["csi"] = Searched(field="csi", places=("/root/plugins_registry",))
+    hint = "no driver has registered; start one, and its registrar, or name its socket in the configuration\n"
+    assert volmgr(client, "plugins").output.endswith(f"csi are looked for in /root/plugins_registry\n{hint}")
+    searched["csi"] = Searched(
+        field="csi",
+        places=("/root/plugins_registry",),
+        misfits={"disk.example.com": "it is refused", "/root/x.sock": "it registers nothing"},
+        absent={"disk.example.com": "last seen then; it is refused", "gone.example.com": "last seen then; start it"},
+        problem="nothing is watched",
+    )
+    searched["flexVolume"] = Searched(field="flexVolume", places=("/flex",), misfits={"v/d": "v~d is not executable"})
+    engine.world.drivers["disk.example.com"] = DriverInfo(name="disk.example.com", node_id="i-1")
+    assert volmgr(client, "plugins").output.partition("drivers of ")[2].splitlines() == [
+        "csi are looked for in /root/plugins_registry",
+        "  none is found: nothing is watched",
+        "not there:",
+        "  /root/x.sock: it registers nothing",
+        "  gone.example.com: last seen then; start it",
+        "there, and:",
+        "  disk.example.com: last seen then; it is refused",
+        "",
+        "drivers of flexVolume are looked for in /flex",
+        "not there:",
+        "  v/d: v~d is not executable",
+    ]
+    shown = json.loads(volmgr(client, "plugins", "-o", "json").output)
+    assert shown["searches"][0]["problem"] == "nothing is watched"
+    assert {"field": "csi", "name": "gone.example.com", "reason": "last seen then; start it"} in shown["absent"]
+
+
+def test_the_doctor_tells_notes_from_what_is_wrong(client: Client, engine: FakeEngine) -> None:
+    misfits = {"disk.example.com": "it is refused", "/root/x.sock": "it registers nothing"}
+    engine.world.plugins.searched["csi"] = Searched(field="csi", misfits=misfits)
+    lines = volmgr(client, "doctor").output.splitlines()
+    assert "WRONG driver disk.example.com: it is refused" in lines
+    assert "note  driver /root/x.sock: it registers nothing" in lines
 
 
 def test_a_refused_reload_exits_with_1(client: Client, engine: FakeEngine) -> None:

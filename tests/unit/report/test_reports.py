@@ -12,6 +12,7 @@ from volmgr.errors import ManifestError
 from volmgr.model.driver_info import DriverInfo
 from volmgr.model.meta import ObjectRef
 from volmgr.model.volume import VolumeSpec
+from volmgr.plugin import Searched
 from volmgr.report.doctor import doctor
 from volmgr.report.installed import plugins_report
 from volmgr.report.metrics import metrics
@@ -190,6 +191,22 @@ def test_the_doctor_names_drivers_that_are_missing_and_those_of_which_a_cluster_
         ("driver b.example.com", "its zone is wrong"),
     ]
     assert all(finding.remedy for finding in wrong)
+
+
+def test_the_doctor_says_of_a_missing_driver_what_who_looks_for_it_knows() -> None:
+    world = empty_world()
+    world.required_drivers = ("a.example.com",)
+    why = "it is refused; repair it"
+    misfits = {"a.example.com": "it is refused", "b.example.com": "it is refused, too"}
+    world.plugins.searched["csi"] = Searched(
+        field="csi", misfits=misfits, absent={"a.example.com": why}, problem="blind"
+    )
+    wrong = [(finding.check, finding.remedy) for finding in doctor(world).findings if not finding.ok]
+    assert wrong == [
+        ("driver a.example.com", f"{why}; or take it out of required_drivers"),
+        ("drivers of csi", "do what it says; no driver is found until then"),
+        ("driver b.example.com", "do what it says"),
+    ]
 
 
 def test_the_doctor_names_drivers_that_are_gone_while_a_volume_needs_them() -> None:

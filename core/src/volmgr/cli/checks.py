@@ -49,12 +49,30 @@ def _propagation(root: Path, pid: int) -> Iterator[Finding]:
     entry = containing(table, root.resolve())
     shared = entry is not None and any(word.startswith("shared:") for word in entry.propagation)
     where = entry.target if entry else root
+    matters = not shared and any(is_contained(process, pid or os.getpid()) for process in _processes())
+    detail = "private: containers do not see what is mounted later" + ("" if matters else ", and none runs here")
     yield Finding(
         "mount propagation",
-        ok=shared,
-        detail=f"{where} is {'shared' if shared else 'private: containers do not see what is mounted later'}",
+        ok=shared or not matters,
+        detail=f"{where} is {'shared' if shared else detail}",
         remedy="" if shared else f"mount --make-shared {where}",
     )
+
+
+def is_contained(process: int, pid: int) -> bool:
+    """Say whether a process has another root directory than the daemon `pid`: containers have, as far as one may look.
+
+    One with a mount namespace alone, as services of systemd have, sees the root directory where it is.
+    """
+    try:
+        mine, other = (os.stat(f"/proc/{number}/root") for number in (pid, process))
+    except OSError:
+        return False  # it has ended, or is not ours to look at
+    return (mine.st_dev, mine.st_ino) != (other.st_dev, other.st_ino)
+
+
+def _processes() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdecimal())
 
 
 def _namespace(pid: int) -> Iterator[Finding]:

@@ -28,7 +28,8 @@ def command(session: Session, *, accept_manifests: bool, accept_cluster: bool, r
     """Look for what is wrong with this node.
 
     The root directory and its mount propagation, limits of inotify, tools, the socket, and what the daemon itself
-    finds: sources, manifests, packages, hanging operations. Each with a remedy. Exits with 1 when anything is wrong.
+    finds: sources, manifests, packages, drivers, hanging operations. Each with a remedy. Exits with 1 when anything is
+    wrong; what may be right as it is, is a note.
     """
     client = session.client
     if accept_manifests or accept_cluster:
@@ -62,6 +63,7 @@ def _print(session: Session, root: Path, findings: list[Finding]) -> None:
         output.print_value({"root": str(root), "findings": rows})
         return
     for finding in findings:
-        click.echo(f"{'ok   ' if finding.ok else 'WRONG'} {finding.check}: {finding.detail}")
-        if not finding.ok and finding.remedy:
+        word = "WRONG" if not finding.ok else "note " if finding.remedy else "ok   "
+        click.echo(f"{word} {finding.check}: {finding.detail}")
+        if finding.remedy:
             click.echo(f"      -> {finding.remedy}")

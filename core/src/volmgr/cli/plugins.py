@@ -8,9 +8,10 @@ import click
 
 from volmgr.cli import new_plugin, output
 from volmgr.cli.session import Session, common_options
+from volmgr.model.driver_sources import CSI_FIELD
 
 if TYPE_CHECKING:
-    from volmgr.report.installed import PluginsReport
+    from volmgr.report.installed import PluginsReport, SearchReport
     from volmgr.server.endpoints import Done
 
 RELOAD = 300.0
@@ -23,8 +24,8 @@ RELOAD = 300.0
 def command(ctx: click.Context) -> None:
     """Show the installed volume types; reload them; begin one.
 
-    Those that the daemon uses, what each can do, the drivers that have registered, and packages that are broken, with
-    their traceback.
+    Those that the daemon uses, what each can do, the drivers that have registered, those that are not there, with why
+    and what to do, and packages that are broken, with their traceback.
     """
     session: Session = ctx.obj
     if ctx.invoked_subcommand is not None:
@@ -103,3 +104,20 @@ def _print_drivers(report: PluginsReport) -> None:
     for item in report.drivers:
         if item.problem:
             click.echo(f"the cluster is not told of {item.name}: {item.problem}")
+    for search in report.searches:
+        _print_search(search, report)
+
+
+def _print_search(search: SearchReport, report: PluginsReport) -> None:
+    """Say where drivers of a field are looked for, and what is not there."""
+    click.echo(f"\ndrivers of {search.field} are looked for in {', '.join(search.places)}")
+    if search.problem:
+        click.echo(f"  none is found: {search.problem}")
+    absent = [each for each in report.absent if each.field == search.field]
+    there = {item.name for item in report.drivers}
+    for heading, is_there in (("not there", False), ("there, and", True)):
+        lines = [f"  {each.name}: {each.reason}" for each in absent if (each.name in there) is is_there]
+        if lines:
+            click.echo("\n".join((f"{heading}:", *lines)))
+    if search.field == CSI_FIELD and not there and not absent and not search.problem:
+        click.echo("no driver has registered; start one, and its registrar, or name its socket in the configuration")

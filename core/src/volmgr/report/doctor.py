@@ -12,7 +12,7 @@ from volmgr.report.contact import unserved, unserved_line
 from volmgr.report.times import rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from volmgr.report.world import World
 
@@ -21,13 +21,14 @@ _SOURCE_REMEDIES = {
     "kubernetes": "look at its network, certificate and rights: docs/kubernetes.md says what it takes",
 }
 _OTHER_REMEDY = "look at the package that reads it"
+_START = "start it, and its registrar"
 _MOST_OBJECTS = 10
 """Objects that cannot be read and are named one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at; `remedy` says what to do when it is not `ok`."""
+    """One thing that was looked at; `remedy` says what to do when it is not `ok`, or what may be done when it is."""
 
     check: str
     ok: bool
@@ -75,18 +76,35 @@ def _findings(world: World) -> Iterator[Finding]:
 
 
 def _drivers(world: World) -> Iterator[Finding]:
-    """Say which drivers of `csi` the node needs and has not, and of which the cluster is not told."""
+    """Say which drivers the node needs and has not, what might be one and is none, of which the cluster is not told."""
+    searched = world.plugins.searched.get(CSI_FIELD)
+    absent = searched.absent if searched is not None else {}
     for name, detail in world.missing_drivers.items():
-        remedy = "start it, and its registrar; or take it out of required_drivers"
+        remedy = f"{absent.get(name, _START)}; or take it out of required_drivers"
         yield Finding(check=f"driver {name}", ok=False, detail=detail, remedy=remedy)
-    for name, count in sorted(_left_by_drivers(world).items()):
+    left = _left_by_drivers(world)
+    for name, count in sorted(left.items()):
         detail = f"{world.missing_driver(name)}; volumes here that need it: {count}"
-        remedy = "start it, and its registrar; what is mounted stays until then"
+        remedy = f"{absent.get(name, _START)}; what is mounted stays until then"
         yield Finding(check=f"driver {name}", ok=False, detail=detail, remedy=remedy)
+    yield from _misfits(world, {*world.missing_drivers, *left})
     for name in sorted(world.drivers):
         if problem := world.driver_problem(name):
             remedy = "do what it says; the cluster sends no Pods with its volumes until then"
             yield Finding(check=f"driver {name}", ok=False, detail=problem, remedy=remedy)
+
+
+def _misfits(world: World, said: Container[str]) -> Iterator[Finding]:
+    """Say what lies where drivers are looked for and is none; of which driver it is, if any, may not be known."""
+    for field, searched in sorted(world.plugins.searched.items()):
+        if searched.problem:
+            detail, remedy = searched.problem, "do what it says; no driver is found until then"
+            yield Finding(check=f"drivers of {field}", ok=False, detail=detail, remedy=remedy)
+        for name, problem in sorted(searched.misfits.items()):
+            if name not in said:
+                is_harmless = name.startswith("/") or name in world.drivers
+                remedy = "do what it says, if a driver is missing" if is_harmless else "do what it says"
+                yield Finding(check=f"driver {name}", ok=is_harmless, detail=problem, remedy=remedy)
 
 
 def _left_by_drivers(world: World) -> Counter[str]:

@@ -86,19 +86,53 @@ class DriverReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchReport:
+    """Where drivers of a field (`csi`, `flexVolume`) are looked for; `problem` is what keeps them from being found."""
+
+    field: str
+    places: tuple[str, ...]
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbsentReport:
+    """A driver that is not there, or something that might be one and is none; `reason` says what to do, too."""
+
+    field: str
+    name: str
+    """The driver's; or a path, where nobody knows of which driver it is."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PluginsReport:
-    """Every package of the entry-point group `volmgr.plugins`, and the drivers of `csi` that have registered."""
+    """Every package of the entry-point group `volmgr.plugins`, and the drivers of `csi` that have registered.
+
+    `searches` says where drivers are looked for, and `absent` what is not there, or not right.
+    """
 
     types: tuple[TypeReport, ...]
     wrappers: tuple[WrapperReport, ...]
     broken: tuple[BrokenReport, ...]
     drivers: tuple[DriverReport, ...] = ()
+    searches: tuple[SearchReport, ...] = ()
+    absent: tuple[AbsentReport, ...] = ()
 
 
 def plugins_report(world: World) -> PluginsReport:
     """Report the packages that a daemon uses."""
     drivers = (_driver(info, world.driver_problem(name)) for name, info in sorted(world.drivers.items()))
-    return replace(report_of(world.plugins), drivers=tuple(drivers))
+    searched = [each for _, each in sorted(world.plugins.searched.items())]
+    return replace(
+        report_of(world.plugins),
+        drivers=tuple(drivers),
+        searches=tuple(SearchReport(field=s.field, places=s.places, problem=s.problem) for s in searched),
+        absent=tuple(
+            AbsentReport(field=each.field, name=name, reason=reason)
+            for each in searched
+            for name, reason in sorted({**each.misfits, **each.absent}.items())
+        ),
+    )
 
 
 def report_of(plugins: Plugins) -> PluginsReport:

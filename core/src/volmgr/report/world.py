@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from volmgr.actual import ActualStateOfWorld
 from volmgr.admission import Admission, Held
@@ -22,6 +23,9 @@ from volmgr.operations import Operation
 from volmgr.plugins import Plugins
 from volmgr.report.events import EventLog
 from volmgr.report.times import rfc3339
+
+if TYPE_CHECKING:
+    from volmgr.model.volume import VolumeSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,6 +281,17 @@ class World:
         since = rfc3339(self.drivers_gone.get(name, 0.0))
         seen = f"not registered since {since}" if since else "never seen on this node since volmgrd started"
         return f"waiting for driver {name} ({seen})"
+
+    def is_looking_for_drivers(self, field: str) -> bool:
+        """Say whether it is not known yet which drivers of a field there are, since the daemon has only started."""
+        searched = self.plugins.searched.get(field)
+        return searched is not None and searched.looking
+
+    def awaits_driver(self, spec: VolumeSpec[Any] | None) -> bool:
+        """Say whether a volume's driver may yet be found: its operations wait until that is known."""
+        if spec is None or spec.driver is None or not self.is_looking_for_drivers(spec.type):
+            return False
+        return spec.driver not in self.drivers and spec.driver not in self.plugins.drivers_of(spec.type)
 
     def driver_problem(self, name: str) -> str:
         """Say why the cluster is not told of a driver of `csi`; empty when it is, and where there is no cluster."""

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from volmgr_csi.connection import Connection
 
 
+START = "start it, and its registrar"
+"""What to do for a driver of which nothing else is known."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
     """What the node service of a driver can do (`NodeGetCapabilities`)."""
@@ -57,7 +61,7 @@ class KnownDrivers:
         self.unreached: Callable[[str], None] = _nobody_hears
         """Hears which driver somebody waits for now, because nobody listens at its socket."""
         self.absences: Mapping[str, str] = MappingProxyType({})
-        """Why a driver is not there, by its name, as who registers knows it."""
+        """Why a driver is not there, and what to do, by its name, as who registers knows it."""
         self._lock = threading.Lock()
         self._drivers: dict[str, Driver] = {}
         self._periods: dict[str, float] = {}
@@ -128,8 +132,8 @@ class KnownDrivers:
         return TransientError(text, waits_for=driver_awaited(name))
 
     def _absent(self, name: str) -> TransientError:
-        why = self.absences.get(name, "it was never seen on this node")
-        text = f"driver name {name} not found in the list of registered CSI drivers: {why}; start it, and its registrar"
+        why = self.absences.get(name, f"it was never seen on this node; {START}")
+        text = f"driver name {name} not found in the list of registered CSI drivers: {why}"
         return TransientError(text, waits_for=driver_awaited(name))
 
 

@@ -24,7 +24,8 @@ from volmgr_csi.registrar_rules import (
     highest_version,
 )
 from volmgr_csi.roster import Entry, Roster, TakenError
-from volmgr_csi.settings import CsiSettings
+from volmgr_csi.settings import NAME, CsiSettings
+from volmgr_csi.sight import found_at
 from volmgr_csi.sockets import greet, stamp_of, visit
 from volmgr_csi.words import brief
 
@@ -108,10 +109,11 @@ class Handshake:
             else:
                 self._register()
         except TimeoutError:
-            return Outcome.FAILED, f"nobody speaks gRPC there within {self.settings.dial_timeout:g} s"
+            text = f"nobody speaks gRPC there within {self.settings.dial_timeout:g} s; start who listens there again"
+            return Outcome.FAILED, text
         except OSError as error:
             outcome = Outcome.SILENT if error.errno in _SILENT else Outcome.FAILED
-            return outcome, f"cannot connect: {error.strerror}"
+            return outcome, f"cannot connect: {error.strerror}; start who serves it again, or remove the socket"
         except _ForeignError as error:
             return Outcome.FOREIGN, str(error)
         except TakenError as error:
@@ -171,11 +173,23 @@ class Handshake:
         except CallError as error:
             if error.code != UNIMPLEMENTED:
                 raise
-            raise _ForeignError("it serves no pluginregistration.Registration: nothing registers by it") from None
+            raise _ForeignError(self._stranger(registrar)) from None
         if said.type != PLUGIN_TYPE:
             kind = brief(said.type) or "plug-in without a type"
             raise _ForeignError(f"it registers '{brief(said.name)}', which is a {kind}")
         return said
+
+    def _stranger(self, connection: Connection) -> str:
+        """Say what a socket is by which nothing registers: a driver's own, if it says so."""
+        from volmgr_csi import registrar_calls as calls
+
+        text = "it serves no pluginregistration.Registration: nothing registers by it"
+        name = calls.own_name(connection, self.settings.info_timeout)
+        if not name:
+            return text
+        self.driver = name
+        remedy = f"run node-driver-registrar with it, or name it in drivers of the configuration (plugins, {NAME})"
+        return f"{self.path} is the own socket of csi driver {name}: {text}; {remedy}"
 
     def _refuse(self, registrar: Connection, why: VolmgrError) -> None:
         from volmgr_csi import registrar_calls as calls
@@ -192,7 +206,19 @@ class Handshake:
         endpoint = said.endpoint.removeprefix("unix://") or self.path
         if problem := path_problem(endpoint):
             raise RefusedError(f"the endpoint '{brief(endpoint)}' of csi driver {said.name} {problem}")
-        return self._install(endpoint, version)
+        return self._install(self._on_the_node(endpoint), version)
+
+    def _on_the_node(self, endpoint: str) -> str:
+        """Give where the node has a socket that a registrar names, perhaps as its driver sees it."""
+        if stamp_of(endpoint) is not None:
+            return endpoint
+        found = found_at(self.driver, endpoint, self.settings)
+        if found != endpoint and stamp_of(found) is not None:
+            return found
+        raise RefusedError(
+            f"the registrar named {endpoint}, which is not there: is the driver running? its registrar's"
+            " --kubelet-registration-path has to be where the node, not a container, has the driver's socket"
+        )
 
     def _dial(self) -> None:
         """Register a driver that the configuration names."""
@@ -210,10 +236,10 @@ class Handshake:
             self._keep(connection)
         asked = calls.ask_driver(connection, time.time(), self.settings.call_timeout)
         if asked.name not in {"", self.driver}:
-            text = f"what serves {endpoint} says that it is csi driver '{brief(asked.name)}', and not {self.driver!r}"
+            text = f"says that it is csi driver '{brief(asked.name)}', and not {self.driver!r}"
             if self.expected:
-                raise RefusedError(f"{text}; correct drivers in the configuration")
-            _log.warning("csi: %s, as which it registers; it is called all the same", text)
+                raise RefusedError(f"what serves it {text}; correct drivers in the configuration")
+            _log.warning("csi: what serves %s %s, as which it registers; it is called all the same", endpoint, text)
         entry = Entry(self.path, version, asked.driver, served, is_complete=not asked.gap)
         if asked.gap:
             _log.warning("csi: %s; it is asked again", asked.gap)

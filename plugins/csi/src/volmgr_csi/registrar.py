@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from volmgr.plugin import CSI_FIELD, Drivers, Host, OperationError, Searched, VolmgrError, watch_directories
 from volmgr_csi.connection import Connection
 from volmgr_csi.doorbell import NEVER, Doorbell, Task
-from volmgr_csi.drivers import Driver, drivers_of
+from volmgr_csi.drivers import START, Driver, drivers_of
 from volmgr_csi.handshake import Ended, Handshake, Outcome
 from volmgr_csi.inquiries import Inquiries
 from volmgr_csi.plugin_watcher import PluginWatcher
@@ -58,7 +58,10 @@ class Registrar:
         self._inquiries = Inquiries(self.known.period)
         self._seen = SeenDrivers(host)
         self._look_at = 0.0
+        self._look_until = 0.0
         self._has_looked = False
+        self._looking = True
+        """Who waits for a driver is not told yet that it is not there."""
         self._problem = ""
         self._told: Searched | None = None
         self._stopped = False
@@ -71,6 +74,7 @@ class Registrar:
             connection = self._connection(seen.name, seen.endpoint)
             connection.confirms = True
             self.known.put(seen.retired(connection))
+        self._look_until = time.monotonic() + self._settings.dial_timeout
         self._report()
         self.known.refreshed = self._refresh
         self.known.unreached = self._unreached
@@ -141,7 +145,8 @@ class Registrar:
         self._doorbell.wakes_at = NEVER  # a call that ends from here on rings
         idle = [driver.connection.close_if_idle(self._settings.channel_idle) for driver in self.known.all()]
         closing = (time.monotonic() + left for left in idle if left is not None)
-        due = min((self._look_at, self._sites.next_due(), self._inquiries.next_due(), *closing))
+        told = self._look_until if self._looking else NEVER
+        due = min((self._look_at, self._sites.next_due(), self._inquiries.next_due(), told, *closing))
         self._doorbell.wait(0.0 if self._stopped else due, self._watcher.fileno())
 
     # --- what lies on the disk ---
@@ -217,7 +222,8 @@ class Registrar:
         if site is None:
             return
         if site.settle(ended, time.monotonic()):
-            level = logging.INFO if ended.outcome is Outcome.FOREIGN else logging.WARNING
+            is_right = ended.outcome is Outcome.FOREIGN and not site.driver  # of somebody else, who needs nothing
+            level = logging.INFO if is_right else logging.WARNING
             _log.log(level, "csi: registration by %s: %s", site.path, ended.problem)
         driver = self.known.find(site.driver)
         if ended.outcome is not Outcome.REGISTERED or driver is None:
@@ -278,14 +284,26 @@ class Registrar:
     def _report(self) -> None:
         """Say where drivers are looked for, and what is wrong with those that are none."""
         self._tell_absences()
-        problems = self._sites.problems()
-        searched = Searched(field=CSI_FIELD, places=(self._watcher.top,), misfits=problems, problem=self._problem)
+        is_done = (self._has_looked and self._sites.are_settled()) or time.monotonic() >= self._look_until
+        self._looking = self._looking and not is_done
+        there = self._roster.entries()
+        searched = Searched(
+            field=CSI_FIELD,
+            places=(self._watcher.top,),
+            misfits=self._sites.problems() if self._has_looked else {},
+            problem=self._problem,
+            absent={name: why for name, why in self.known.absences.items() if name not in there},
+            looking=self._looking,
+        )
         if searched != self._told:
             self._told = searched
             self._drivers.report(searched)
 
     def _tell_absences(self) -> None:
+        problems = self._sites.problems() if self._has_looked else {}
         absences = {seen.name: seen.absence() for seen in self._seen.all()}
-        for name, problem in self._sites.problems().items():
-            absences[name] = "; ".join((*filter(None, (absences.get(name),)), f"its registration failed: {problem}"))
-        self.known.absences = absences
+        for name, problem in problems.items():
+            if not name.startswith("/"):
+                said = (*filter(None, (absences.get(name),)), f"its registration failed: {problem}")
+                absences[name] = "; ".join(said)
+        self.known.absences = {name: why if name in problems else f"{why}; {START}" for name, why in absences.items()}

@@ -12,7 +12,7 @@ from volmgr_csi import methods
 from volmgr_csi.connection import UNIMPLEMENTED, CallError, Connection
 from volmgr_csi.drivers import Driver
 from volmgr_csi.methods import Method
-from volmgr_csi.registrar_rules import abilities
+from volmgr_csi.registrar_rules import RefusedError, abilities, check_name
 from volmgr_csi.registration import api_pb2 as registration
 from volmgr_csi.v1 import csi_pb2 as csi
 from volmgr_csi.words import brief
@@ -36,6 +36,16 @@ _CONTROLLER = "CONTROLLER_SERVICE"
 def ask_info(registrar: Connection, timeout: float) -> registration.PluginInfo:
     """Ask a registration socket what it registers; raises CallError."""
     return registrar.call(GET_INFO, registration.InfoRequest(), timeout)
+
+
+def own_name(connection: Connection, timeout: float) -> str:
+    """Give the name of the driver whose own socket this is; empty where it is none."""
+    try:
+        said = connection.call(methods.PLUGIN_INFO, csi.GetPluginInfoRequest(), timeout).name
+        check_name(said)
+    except (CallError, RefusedError):
+        return ""
+    return said
 
 
 def notify(registrar: Connection, refusal: str, timeout: float) -> None:

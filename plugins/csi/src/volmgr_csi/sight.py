@@ -41,6 +41,16 @@ def seen_by(driver: str, path: Path, host: Host) -> str:
     return str(Path(mapped[longest]) / path.relative_to(longest))
 
 
+def found_at(driver: str, path: str, settings: CsiSettings) -> str:
+    """Give where a path of a driver is on the node: `seen_by`, backwards."""
+    mapped = settings.paths.get(driver, {})
+    fitting = [(Path(there), here) for here, there in mapped.items() if Path(path).is_relative_to(there)]
+    if not fitting:
+        return path
+    there, here = max(fitting, key=lambda pair: len(pair[0].parts))
+    return str(Path(here) / Path(path).relative_to(there))
+
+
 def is_there(path: Path, host: Host) -> bool:
     """Say whether there is anything at a path, be it dead."""
     return host.mounts.is_mount_point(path) or host.files.info(path) is not None

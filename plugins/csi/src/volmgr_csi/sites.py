@@ -15,6 +15,9 @@ FRESH = 10.0
 """Seconds for which who bound a socket may not listen yet."""
 
 
+_NOT_THERE = "drivers of the configuration names {}, where there is no socket; start it, or correct the path"
+
+
 @dataclass(slots=True)
 class Site:
     """One path; times are monotonic seconds."""
@@ -98,4 +101,9 @@ class Sites:
 
     def problems(self) -> Mapping[str, str]:
         """Give what is wrong, by the name of the driver, or by the path where that is not known."""
-        return {site.driver or site.expected or site.path: site.problem for site in self if site.problem}
+        found = {name: _NOT_THERE.format(site.path) for name, site in self.configured.items() if site.stamp is None}
+        return found | {site.driver or site.expected or site.path: site.problem for site in self if site.problem}
+
+    def are_settled(self) -> bool:
+        """Say whether it is known of each socket that lies there what came of it."""
+        return all(site.stamp is None or site.outcome is not None for site in self)

@@ -1,0 +1,29 @@
+"""Which processes run in containers, as the doctor sees them."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from volmgr.cli.checks import is_contained
+
+_WAIT = "import os, sys; os.chroot(sys.argv[1]); print('in', flush=True); sys.stdin.read()"
+
+
+@contextmanager
+def process(root: Path) -> Generator[int]:
+    """Give a process with that root directory, which waits."""
+    command = [sys.executable, "-c", _WAIT, str(root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"in\n"
+        yield running.pid
+
+
+def test_who_has_another_root_directory_is_in_a_container_and_who_has_ended_is_in_none(tmp_path: Path) -> None:
+    with process(tmp_path) as inside, process(Path("/")) as beside:
+        assert is_contained(inside, os.getpid())
+        assert not is_contained(beside, os.getpid())
+    assert not is_contained(inside, os.getpid())
