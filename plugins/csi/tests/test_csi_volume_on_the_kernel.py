@@ -12,10 +12,20 @@ from typing import Any
 import pytest
 
 from tests.csi.fault_driver.profile import STAGE
+from tests.csi.fault_driver.rules import Rule
 from tests.csi.fault_driver.running import ProcessDriver, ThreadDriver, running_fault_driver, running_fault_process
 from tests.root.host.fuse import SilentFuse
 from volmgr.host import syscalls
-from volmgr.plugin import CSIDriver, CsiSource, DriverInfo, Host, ObjectMeta, PersistentVolume, UncertainError
+from volmgr.plugin import (
+    CSIDriver,
+    CsiSource,
+    DriverInfo,
+    Host,
+    ObjectMeta,
+    OperationError,
+    PersistentVolume,
+    UncertainError,
+)
 from volmgr.testing import Sample, Volume, pod
 from volmgr.testing.real_host import RealHosts
 from volmgr_csi.connection import Connection
@@ -232,3 +242,22 @@ def test_a_link_in_the_place_of_a_mount_leads_a_driver_nowhere(hosts: RealHosts,
         assert tmp_path.is_dir()
         assert site.host.mounts.below(tmp_path.parent) == site.host.mounts.below(site.host.paths.root) == ()
         assert not volume.target(site.host).exists()
+
+
+def test_a_link_in_the_place_of_a_staged_volume_is_removed_before_its_driver_unmounts_where_it_leads(
+    hosts: RealHosts, tmp_path: Path
+) -> None:
+    with threads(hosts) as site:
+        volume = site.volume()
+        volume.mount_device(site.host)
+        staged = volume.device_target(site.host)
+        assert staged is not None
+        site.host.mounts.unmount(staged)
+        staged.rmdir()
+        staged.symlink_to(tmp_path)
+        site.driver.script(Rule(method="NodeUnstageVolume", code="INTERNAL"))
+        with pytest.raises(OperationError):
+            volume.unmount_device(site.host)
+        assert not staged.is_symlink()
+        volume.unmount_device(site.host)
+        assert not staged.parent.exists()

@@ -221,6 +221,18 @@ def test_a_driver_that_deletes_what_is_in_its_way_does_not_see_it(site: Site, is
     assert site.host.files.read(target / "precious") == b"of the Pod"
 
 
+def test_a_file_in_the_place_of_a_mount_is_kept_like_what_is_in_a_directory(site: Site) -> None:
+    volume = persistent()
+    mount(volume, site)
+    target = Path(POD_VOLUME, "mount")
+    site.host.mounts.unmount(target)
+    site.host.files.remove_directory(target)
+    site.host.files.write(target, b"precious")
+    take_away(volume, site)
+    assert site.left() == [str(target)]
+    assert site.host.files.read(target) == b"precious"
+
+
 @pytest.mark.parametrize("code", ["UNAVAILABLE", "INTERNAL"])
 def test_a_driver_that_deletes_what_is_on_its_staging_path_does_not_see_it(site: Site, code: str) -> None:
     volume = persistent()

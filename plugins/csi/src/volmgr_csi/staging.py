@@ -159,6 +159,8 @@ def unstage(request: UnmountDevice, host: Host) -> DeviceUnmounted:
     if found is not None:
         driver = undoing.driver_of(found, host, is_there=there)
         if driver is not None and driver.abilities.stage:
+            if request.mode is VolumeMode.FILESYSTEM:
+                undoing.remove_link(place.path, host)
             if trace.was_mounted and request.mode is VolumeMode.FILESYSTEM:
                 undoing.set_aside(place.path, host)  # nothing in it is the driver's own, who might delete it
             _unstage(driver, found, place, request.deadline, host)

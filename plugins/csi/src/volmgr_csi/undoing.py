@@ -72,11 +72,13 @@ def remove_left(path: Path, host: Host) -> None:
 
 
 def is_in_the_way(path: Path, host: Host) -> bool:
-    """Say whether somebody's data lies where a driver had mounted: it fails to remove the directory, rightly so."""
+    """Say whether somebody's data lies where a driver had mounted a file system, be it a file in the place of that."""
     if host.mounts.is_mount_point(path):  # asked first: of a dead one nothing else can be
         return False
     info = host.files.info(path)
-    return info is not None and info.kind == "directory" and bool(host.files.names(path))
+    if info is None:
+        return False
+    return bool(host.files.names(path)) if info.kind == "directory" else info.kind == "file" and info.size > 0
 
 
 def is_set_aside(path: Path, host: Host) -> bool:
