@@ -29,6 +29,8 @@ MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
 """The annotation of a volume with its mount options, from before its spec had a field for them; it wins."""
 NO_NODE_EXPANSION = "volume.kubernetes.io/node-expansion-not-required"
 """The annotation of a claim whose volume needs nothing done on the nodes when it grows."""
+UNREAD = "it gets a volume when every source was read whole"
+"""How the message of a claim begins of which it is not known yet which volume it gets."""
 BOUND = "Bound"
 """The phase of a claim that has its volume."""
 
@@ -130,7 +132,7 @@ def _check_claim(pod: Pod, volume: PodVolume, claim: PersistentVolumeClaim) -> N
     if claim.phase and claim.phase != BOUND:
         why = claim.message or "its phase is " + claim.phase
         message = f"PVC {meta.namespace}/{meta.name}: PVC is not bound: {why}"
-        raise OperationError(message)
+        raise AwaitedError(message) if claim.message.startswith(UNREAD) else OperationError(message)
     if not claim.volume_name:
         message = f"PVC {meta.namespace}/{meta.name}: PVC has empty pvc.Spec.VolumeName; name a PersistentVolume there"
         raise OperationError(message)

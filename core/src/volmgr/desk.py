@@ -184,12 +184,20 @@ class Desk:
             self.dirty[name] = None
 
     def event(
-        self, severity: Severity, reason: str, message: str, *, uid: str = "", volume: str = "", pod: str = ""
+        self,
+        severity: Severity,
+        reason: str,
+        message: str,
+        *,
+        uid: str = "",
+        volume: str = "",
+        pod: str = "",
+        is_logged: bool = True,
     ) -> None:
-        """Record and log what happened."""
+        """Record and log what happened; what is not to be logged again is counted all the same."""
         message, volume = plain_json.text(message), plain_json.text(volume)
         entry = self.world.pods.get(uid)
         key = entry.pod.key if entry else pod
         self.world.events.record(severity, reason, message, pod=key, pod_uid=uid, volume=volume)
-        level = logging.WARNING if severity is Severity.WARNING else logging.DEBUG
+        level = logging.WARNING if severity is Severity.WARNING and is_logged else logging.DEBUG
         log.log(level, "%s: %s", reason, message, extra={"pod": key, "pod_uid": uid, "volume": volume})

@@ -103,6 +103,9 @@ class Runner:
             return
         if volume_type.retired and operation.verb.is_making:
             return
+        wanted = desired or actual
+        if wanted is not None and world.awaits_driver(wanted.spec):
+            return
         facets = desired.facets if desired else actual.facets if actual else None
         exclusive, endpoint = (desired.exclusive, desired.endpoint) if desired else self._kept_from_others(actual)
         held = holds_of(operation, facets, exclusive, f"{plugin} {endpoint}" if endpoint else "")
@@ -303,6 +306,8 @@ class Runner:
         now = self._desk.outside.monotonic()
         longest = self._desk.config.refresh_backoff_max if self._is_due(operation) else None
         after = result.waits_for if result.final else ""
+        before = self._world.admission.backoff(operation)
+        waits_on = bool(result.waits_for) and before is not None and before.error == result.error
         backoff = self._world.admission.failed(
             operation, result.error, now, final=result.final, after=after, longest=longest
         )
@@ -314,8 +319,8 @@ class Runner:
         reason = _FAILURE_REASONS.get(operation.verb, "FailedMapVolume" if block else "FailedMount")
         if not operation.verb.is_making:
             reason = _FAILURE_REASONS.get(operation.verb, "FailedUnmount")
-        message = f"{operation.verb}: {result.error}"
-        self._desk.event(Severity.WARNING, reason, message, uid=operation.pod_uid, volume=operation.volume)
+        message, uid = f"{operation.verb}: {result.error}", operation.pod_uid
+        self._desk.event(Severity.WARNING, reason, message, uid=uid, volume=operation.volume, is_logged=not waits_on)
 
     def note_progress(self, message: ProgressMade) -> None:
         running = self._world.running.get(message.operation)

@@ -427,6 +427,46 @@ def test_a_pod_of_a_later_claim_of_the_same_name_keeps_no_volume_of_the_earlier(
     assert pool.volumes.keys() == {f"{NAMED}-2"}
 
 
+def test_a_pod_that_still_has_the_earlier_volume_keeps_it_although_its_claim_was_made_anew(
+    node: TestNode, pool: Pool
+) -> None:
+    node.put_file("class.yaml", fast())
+    node.put_file("c.yaml", wanted())
+    node.put_file("web.yaml", pod("web", claim_of("data", "c"), uid="u1"))
+    assert node.is_mounted("web"), why_lines(node.world, "web")
+    anew = wanted()
+    node.put_file("c.yaml", {**anew, "metadata": {**anew["metadata"], "uid": "another"}})
+    assert (claim(node).phase, claim(node).volume_name) == ("Bound", "pvc-another")
+    with pytest.raises(OperationError, match="default/web still has it"):
+        check_deletable(node.world, volume(node))
+    assert pool.volumes.keys() == {NAMED, "pvc-another"}
+
+
+def test_the_list_of_claims_says_what_keeps_a_volume_from_being_deleted(node: TestNode, pool: Pool) -> None:
+    node.put_file("class.yaml", fast())
+    node.put_file("c.yaml", wanted())
+    node.remove_file("c.yaml")
+    pool.before.append(OperationError("the pool sleeps"))
+    assert delete_data(node) == "the pool sleeps"
+    (listed,) = claims_report(node.world).volumes
+    (left,) = orphans_report(node.world).orphans
+    assert listed.reason == left.reason
+    assert listed.reason.endswith("the pool sleeps")
+
+
+def test_a_volume_that_is_being_deleted_is_offered_to_no_claim(node: TestNode, pool: Pool) -> None:
+    node.put_file("class.yaml", fast(), storage_class("other"))
+    node.put_file("c.yaml", wanted())
+    node.remove_file("c.yaml")
+    node.put_file("c.yaml", pvc("c", storageClassName="other"))
+    assert f"volmgr release pv/{NAMED} frees it" in claim(node).message
+    node.remove_file("c.yaml")
+    pool.before.append(OperationError("the pool sleeps"))
+    delete_data(node)
+    node.put_file("c.yaml", pvc("c", storageClassName="other"))
+    assert (claim(node).phase, "release" in claim(node).message) == ("Pending", False)
+
+
 def test_a_volume_that_was_released_by_hand_is_anybodys_and_not_deleted(node: TestNode, pool: Pool) -> None:
     node.put_file("class.yaml", fast())
     node.put_file("c.yaml", wanted())

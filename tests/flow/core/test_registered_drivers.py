@@ -1,12 +1,16 @@
 """Drivers of `csi` that register and vanish: who is told, what is listed, and who wakes."""
 
+import logging
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from tests.flow.core.probes import Plain, Script, plain
 from volmgr.config import Config
 from volmgr.errors import TransientError
-from volmgr.messages import DriverDeclared
-from volmgr.plugin import DriverInfo, Handles, driver_awaited
+from volmgr.messages import DriverDeclared, DriversSearched
+from volmgr.plugin import CsiSource, DriverInfo, Handles, Searched, driver_awaited
 from volmgr.report.installed import plugins_report
 from volmgr.report.pods import ready
 from volmgr.report.why import why
@@ -135,3 +139,46 @@ def test_what_is_listed_is_what_the_driver_says_and_why_the_cluster_is_not_told(
     assert (disk.name, disk.node_id, disk.topology, disk.limit) == (DISK.name, "i-1", {"zone": "a"}, 8)
     assert (disk.version, disk.endpoint, disk.capabilities) == ("1.2", "/run/disk.sock", ("STAGE_UNSTAGE_VOLUME",))
     assert (disk.since, disk.problem) == ("1970-01-12T13:46:40.000Z", "its zone is wrong")
+
+
+class Sockets(Plain):
+    """A type that serves drivers of `csi`."""
+
+    name = "example.com/sockets"
+    handles = (Handles("csi", source=CsiSource),)
+
+
+def inline(driver: str) -> dict[str, Any]:
+    return {"name": "data", "csi": {"driver": driver}}
+
+
+def test_nothing_is_asked_for_of_a_driver_before_it_was_looked_for_once_and_others_do_not_wait(
+    plain_script: Script,
+) -> None:
+    node = TestNode(FakeHost(), plugins_of(Sockets(plain_script), Plain(Script())))
+    node.reconciler.post(DriversSearched(Searched(field="csi", looking=True)))
+    node.apply(pod("web", inline(DISK.name), uid="u1"))
+    node.apply(pod("late", inline("other.example.com"), uid="u2"))
+    node.apply(pod("plain", plain("data"), uid="u3"))
+    assert (node.is_mounted("plain"), plain_script.count("mount")) == (True, 0)
+    assert "waits for drivers of csi to be looked for: volmgrd has only started" in why(node.world, "web")[0].text
+    node.declare(DISK)
+    assert (node.is_mounted("web"), plain_script.count("mount")) == (True, 1)
+    node.reconciler.post(DriversSearched(Searched(field="csi")))
+    node.settle()
+    assert plain_script.count("mount") == 2
+    assert node.warnings() == ()
+
+
+def test_a_wait_for_a_driver_is_logged_once_and_counted_each_time(
+    node: TestNode, plain_script: Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = [TransientError("it is not there", waits_for=driver_awaited(DISK.name))] * 3
+    plain_script.fail("mount", *away, TransientError("it is busy", waits_for=driver_awaited(DISK.name)), *away)
+    node.apply(pod("web", plain("data")))
+    node.advance(100)
+    logged = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
+    away_text, busy_text = (f"FailedMount: mount: {text}" for text in ("it is not there", "it is busy"))
+    assert logged == [away_text, busy_text, away_text]
+    counts = {event.message: event.count for event in node.world.events.after(0) if event.reason == "FailedMount"}
+    assert counts == {"mount: it is not there": 6, "mount: it is busy": 1}

@@ -248,3 +248,13 @@ def test_the_time_can_be_set(host: FakeHost, plain_script: Script) -> None:
     assert "timed out" in texts(node)[-1]
     with pytest.raises(ValueError, match="wait_event_after is 0"):
         Config(wait_event_after=0)
+
+
+def test_a_claim_that_gets_its_volume_when_all_sources_were_read_is_no_failure(node: TestNode) -> None:
+    volume, wanted = storage("c")
+    del wanted["spec"]["volumeName"]
+    documents = (volume, wanted, pod("shop", claim_of("data", "c"), uid="u1"))
+    node.put_file("shop.yaml", *documents)
+    assert node.world.pods["u1"].awaited["data"].endswith("and directory was not")
+    node.sources_ready()
+    assert (node.is_mounted("shop"), texts(node)) == (True, [])

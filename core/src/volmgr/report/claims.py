@@ -123,7 +123,7 @@ def claims_report(world: World) -> ClaimsReport:
             _claim(ref, item, default, world) for ref, item in entries if isinstance(item, PersistentVolumeClaim)
         ),
         volumes=tuple(
-            _volume(item, users.get(item.metadata.name, ()), made=_is_made_here(world, ref))
+            _volume(item, users.get(item.metadata.name, ()), world, made=_is_made_here(world, ref))
             for ref, item in entries
             if isinstance(item, PersistentVolume)
         ),
@@ -250,7 +250,7 @@ def _is_made_here(world: World, ref: ObjectRef) -> bool:
     return Path(world.objects[ref].origin).parent == world.paths.state / "provisioned"
 
 
-def _volume(pv: PersistentVolume, pods: Iterable[str], *, made: bool) -> PersistentVolumeReport:
+def _volume(pv: PersistentVolume, pods: Iterable[str], world: World, *, made: bool) -> PersistentVolumeReport:
     owner, has = pv.claim_ref, pv.capacity.get("storage")
     return PersistentVolumeReport(
         name=pv.metadata.name,
@@ -264,7 +264,7 @@ def _volume(pv: PersistentVolume, pods: Iterable[str], *, made: bool) -> Persist
         storage_class=pairing.volume_class(pv),
         type=pv.type,
         pods=tuple(pods),
-        reason=pv.message,
+        reason=world.unfinished.get(pv.metadata.name, pv.message),
         made=made,
     )
 

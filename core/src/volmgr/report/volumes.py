@@ -151,6 +151,10 @@ class Lens:
         backoff = world.admission.backoff(due[0])
         if backoff is not None:
             return self._with_backoff(report, backoff)
+        wanted = desired or actual
+        if wanted is not None and wanted.spec is not None and world.awaits_driver(wanted.spec):
+            waits_for = f"drivers of {wanted.spec.type} to be looked for: volmgrd has only started"
+            return replace(report, waits_for=waits_for)
         return replace(report, waits_for=self._holder_of(report.unique_name, due[0]))
 
     def _with_backoff(self, report: VolumeReport, backoff: Backoff | None) -> VolumeReport:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from volmgr import pairing
+from volmgr.claims import UNREAD
 from volmgr.errors import OperationError
 from volmgr.model.meta import ObjectRef
 from volmgr.model.names import claim_uid
@@ -307,7 +308,7 @@ class Binder:
             return Choice(made)
         if self._stock.unread:
             unread = " and ".join(sorted(self._stock.unread))
-            return Choice(why=f"it gets a volume when every source was read whole, and {unread} was not")
+            return Choice(why=f"{UNREAD}, and {unread} was not")
         if self._bindings.damaged:
             path = self._bindings.path("").parent / min(self._bindings.damaged)
             why = f"{path} is damaged, so whose volume it speaks of is not known; see volmgr claims"
@@ -356,9 +357,13 @@ class Binder:
 
     def _nothing_fits(self, claim: PersistentVolumeClaim, storage_class: str) -> str:
         nobody = self.makings.why_not(claim, storage_class)
-        had = [name for name in self._bindings.volumes_of(ref_of(claim)) if name in self._stock.volumes]
+        had = [name for name in self._bindings.volumes_of(ref_of(claim)) if self._may_be_released(name)]
         earlier = f"; {had[0]} was an earlier claim's of this name: volmgr release pv/{had[0]} frees it" if had else ""
         return f"no {PV} fits it{nobody}{earlier}"
+
+    def _may_be_released(self, name: str) -> bool:
+        made = self._made.find(name)
+        return name in self._stock.volumes and (made is None or made.stage is not Stage.DELETING)
 
     def _give_away(self, name: str) -> None:
         """Offer a volume to those that wait, who asks for most first, as long as it is free."""
