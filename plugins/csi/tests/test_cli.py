@@ -395,9 +395,15 @@ def test_a_driver_that_mounts_where_nobody_sees_it_is_told_of(desk: Desk) -> Non
 
     result = desk.publish("disk")
 
-    assert result.exit_code == 0
+    assert result.exit_code == 1
     assert f"nothing is mounted at {desk.target} as seen from here" in result.stderr
     assert "rshared (Bidirectional)" in result.stderr
+
+
+def test_a_driver_that_writes_files_without_a_mount_is_believed(tmp_path: Path) -> None:
+    with running_fault_driver(tmp_path / "driver", inline="files") as driver:
+        result = Desk(tmp_path, driver).publish("inline", "--ephemeral", "--attribute", "size=1048576")
+        assert (result.exit_code, result.stderr) == (0, "")
 
 
 def test_secrets_are_read_from_files_given_to_each_call_and_neither_kept_nor_shown(desk: Desk) -> None:

@@ -130,6 +130,7 @@ def publish(session: Session, said: Publication) -> None:
 
     CreateVolume (with --create; VOLUME is a name then), ControllerPublishVolume, NodeStageVolume, NodePublishVolume.
     Repeat it after a failure; give the same options for a second target. What was done stays until unpublish.
+    Exits with 1 also when the driver has published it where it is not seen from here.
     """
     _check(said)
     with _steps(session, said.endpoint, said.volume, said.controller, said.secret, said.timeout) as steps:
@@ -137,12 +138,18 @@ def publish(session: Session, said: Publication) -> None:
         target = Target(path=os.path.abspath(said.target), read_only=said.read_only)
         steps.publish(target)
     _print(session, steps, f"{said.volume} is published at {target.path}")
-    if not said.block and not steps.host.mounts.is_mount_point(Path(target.path)):
+    if not said.block and not _is_seen(Path(target.path), steps.host):
         click.echo(
             f"volmgr: nothing is mounted at {target.path} as seen from here: the driver mounts in another mount"
             " namespace, or under another path; give it this directory, with propagation rshared (Bidirectional)",
             err=True,
         )
+        raise SystemExit(1)
+
+
+def _is_seen(target: Path, host: Host) -> bool:
+    """Say whether a volume is where its driver says that it published it: mounted, or as files that it wrote there."""
+    return host.mounts.is_mount_point(target) or bool(host.files.names(target))
 
 
 @click.command("unpublish")
