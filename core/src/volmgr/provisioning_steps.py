@@ -42,7 +42,7 @@ class ProvisionSteps:
         return "" if begun is None else self._create(begun)
 
     def finish(self, name: str) -> str:
-        """Make or delete a volume for whose claim, which is gone, that was begun."""
+        """Make or delete a volume for whose claim, which was gone, that was begun, as far as that is still so."""
         volume = self.provisions.find(name)
         if volume is None:
             return ""
@@ -98,13 +98,10 @@ class ProvisionSteps:
         return f"PersistentVolume {volume.name} was made for claim {volume.ref.namespace}/{volume.ref.name}"
 
     def _delete(self, volume: MadeVolume) -> str:
+        deleting = self.provisions.go_on_deleting(volume.name)
+        if deleting is None:
+            return ""  # its claim has come back and got it meanwhile, or somebody has given it to another
         maker = self._maker(volume.storage_class)
-        try:
-            deleting = self.provisions.begin_deletion(volume.name)
-        except OperationError:
-            if volume.stage is Stage.DELETING:
-                raise
-            return ""  # somebody has given it to another claim meanwhile
         request = DeleteVolume(
             volume=persistent_volume(deleting),
             storage_class=self._class_of(deleting),

@@ -90,12 +90,19 @@ class Makings:
 
     def unfinished(self, name: str) -> Iterator[VolumeUnfinished]:
         """Name a volume that is being deleted, or was made for a Pod's own claim, which has gone with the Pod."""
-        made, held = self.stock.made.find(name), self.stock.bindings.of_volume(name)
-        if made is None or is_being_made(made):
-            return
-        with_pod = made.goes_with_pod and held is not None and held.released and held.owner == made.owner
-        if with_pod or made.stage is Stage.DELETING:
+        made = self.stock.made.find(name)
+        if made is not None and (made.stage is Stage.DELETING or self._went_with_pod(made)):
             yield unfinished(made)
+
+    def is_to_go(self, made: MadeVolume) -> bool:
+        """Say whether a volume is being deleted, or goes with its Pod, which has gone: of no other is that guessed."""
+        return made.stage is Stage.DELETING or self._went_with_pod(made) or self._came_late(made)
+
+    def _went_with_pod(self, made: MadeVolume) -> bool:
+        """Say whether the claim has gone that a Pod brought along, and that a volume was made for and belonged to."""
+        held = self.stock.bindings.of_volume(made.name)
+        is_its_own = held is not None and held.released and held.owner == made.owner
+        return made.stage is Stage.MADE and made.goes_with_pod and is_its_own
 
     def left_behind(self, ref: ObjectRef, claim: PersistentVolumeClaim | None) -> Iterator[VolumeUnfinished]:
         """Name volumes that were made, or begun, for claims of this name which went without having them."""
@@ -109,4 +116,4 @@ class Makings:
     def _came_late(self, made: MadeVolume) -> bool:
         """Say whether the Pod for whose own claim a volume was made had gone before."""
         unbound = self.stock.bindings.of_volume(made.name) is None
-        return made.goes_with_pod and unbound and made.owner not in self.stock.sealed
+        return made.stage is Stage.MADE and made.goes_with_pod and unbound and made.owner not in self.stock.sealed

@@ -173,6 +173,19 @@ class Provisions:
             self._put(deleting)
             return deleting
 
+    def go_on_deleting(self, name: str) -> MadeVolume | None:
+        """Begin to delete a volume that goes with its Pod, or whose deletion was begun; None: it is to stay.
+
+        Raises OperationError when that cannot be recorded.
+        """
+        with self._lock:
+            volume = self._volumes.find(name)
+            if volume is None or not self._binder.makings.is_to_go(volume):
+                return None
+            if volume.stage is not Stage.DELETING and self._why_kept(volume):
+                return None
+            return self.begin_deletion(name)
+
     def deleted(self, name: str) -> None:
         """Forget a volume that was deleted. Raises OperationError."""
         with self._lock:

@@ -1,0 +1,71 @@
+"""Volumes that are made for claims, where claims, classes and records turn while something is under way."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.flow.core.pool import Pool
+from tests.flow.core.test_provisioning import NAMED, claim, fast, new_node, volume, wanted
+from tests.unit.sources.claim_bench import Document, asking
+from volmgr.errors import OperationError, UncertainError
+from volmgr.report.claims import claims_report
+from volmgr.testing import FakeHost, Fault, FaultHost
+from volmgr.testing.node import TestNode, pod
+
+
+@pytest.fixture
+def pool() -> Pool:
+    return Pool()
+
+
+@pytest.fixture
+def node(host: FakeHost, pool: Pool) -> TestNode:
+    node = new_node(host, pool)
+    node.sources_ready()
+    return node
+
+
+def scratch() -> Document:
+    """Give a Pod that brings a claim along."""
+    template = {"volumeClaimTemplate": {"spec": {**asking(), "storageClassName": "fast"}}}
+    return pod("web", {"name": "scratch", "ephemeral": template}, uid="u1")
+
+
+# --- what was begun, and is to be ended ---
+
+
+def test_a_claim_that_comes_back_and_vanishes_again_loses_nothing_to_what_was_begun_before(
+    node: TestNode, pool: Pool
+) -> None:
+    node.put_file("class.yaml", fast())
+    pool.before += [UncertainError("no answer in time")] * 4
+    node.put_file("c.yaml", wanted())
+    node.remove_file("c.yaml")
+    node.advance(0.5)
+    node.advance(1)  # finding out waits for longer than the claim does when it is back
+    node.put_file("c.yaml", wanted())
+    assert (claim(node).phase, claim(node).volume_name) == ("Bound", NAMED)
+    node.remove_file("c.yaml")
+    node.advance(1000)
+    assert volume(node).phase == "Released"
+    assert pool.calls == [f"provision {NAMED}"] * 5
+
+
+def test_whatever_cannot_be_recorded_once_a_volume_that_goes_with_its_pod_goes(host: FakeHost, pool: Pool) -> None:
+    full = FaultHost(host)
+    node = new_node(full, pool)
+    node.sources_ready()
+    node.put_file("class.yaml", fast())
+    for number in range(1, 20):
+        node.put_file("web.yaml", scratch())
+        assert node.is_mounted("web")
+        written = full.verbs.count("files.write")
+        full.faults = [Fault(written + number, OperationError("no space left on device"), verb="files.write")]
+        node.remove_file("web.yaml")
+        node.registry.retry()
+        node.advance(1000)
+        assert pool.volumes == {}, f"write {number} failed: {pool.calls}"
+        assert claims_report(node.world).volumes == ()
+        if full.verbs.count("files.write") < written + number:
+            return
+    pytest.fail("there were more writes than expected")
