@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import random
 import threading
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from tests.csi.fault_driver.registration import Registration
 from tests.csi.fault_driver.rules import FOREVER, Rule
-from tests.csi.fault_driver.running import running_fault_driver
+from tests.csi.fault_driver.running import ThreadDriver, running_fault_driver
 from tests.csi.registrar import running_registrar
 from tests.csi.watched import Site
+from tests.eventually import PATIENCE, eventually
 
 NAME = "fault.csi.test"
+NO_DRIVER = Registration(name="disk.test", endpoint="", kind="DevicePlugin")
+VERSIONS = (("1.0.0",), ("1.0.0",), ("1.0.0", "1.2.0"))
 NASTY = "\x1b[31m\n\0" + "x" * 3_000_000
 
 
@@ -37,6 +43,69 @@ def test_a_socket_that_registers_another_driver_takes_away_the_one_that_it_regis
             assert known.unmaking("a.test").retired
             path.unlink()
             site.told.until_there()
+
+
+def test_a_socket_whose_name_was_taken_registers_also_if_the_other_left_before_that_was_known(site: Site) -> None:
+    said = Registration(name=NAME, endpoint=str(site.top / "d/csi.sock"))
+    with (
+        site.watched(info_timeout=PATIENCE),
+        running_fault_driver(site.top / "d") as driver,
+        running_registrar(site.registry / "a.sock", site.top / "a.log", said) as first,
+        running_registrar(site.top / "b.sock", site.top / "b.log", said) as second,
+    ):
+        site.told.until_there(NAME)
+        second.script(Rule(method="GetInfo", gate_before="later"))
+        second.socket.rename(site.registry / "b.sock")
+        second.rules.until_reached("later")
+        site.told.may_go_on.clear()
+        with running_registrar(site.registry / "c.sock", site.top / "c.log", NO_DRIVER):
+            site.told.until(lambda: site.told.searched.misfits)  # who reports it stands still from there on
+            second.rules.open("later")
+            eventually(lambda: "NotifyRegistrationStatus" in {call.method for call in second.calls()})
+            first.socket.unlink()
+            site.told.may_go_on.set()
+            site.told.until(lambda: site.told.log == [f"+{NAME}", f"-{NAME}", f"+{NAME}"])
+            assert site.told.there[NAME].endpoint == str(driver.socket)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_sockets_that_come_go_and_replace_each_other_at_random_end_as_the_drivers_that_they_register(
+    site: Site, seed: int
+) -> None:
+    dice = random.Random(seed)
+    with ExitStack() as stack:
+        drivers = [
+            stack.enter_context(
+                running_fault_driver(site.top / f"{number}", name=f"d{number % 8}.test", versions=VERSIONS[number % 3])
+            )
+            for number in range(16)
+        ]
+        stack.enter_context(site.watched())
+        site.told.until(site.registry.is_dir)
+        paths = [site.registry / f"{number}.sock" for number in range(200)]
+        there: dict[Path, ThreadDriver] = {}
+        for _ in range(1500):
+            path, driver = dice.choice(paths), dice.choice(drivers)
+            if path in there and (there[path] is driver or dice.random() < 0.6):
+                path.unlink()
+                del there[path]
+            else:
+                os.link(driver.registration, site.top / "new.sock")
+                (site.top / "new.sock").rename(path)
+                there[path] = driver
+        for path in list(there)[5:]:
+            path.unlink()
+            del there[path]
+        wanted = {(driver.name, str(driver.socket)) for driver in there.values()}
+        site.told.until(
+            lambda: (
+                set(site.told.there) == {name for name, _ in wanted}
+                and {(info.name, info.endpoint) for info in site.told.there.values()} <= wanted
+            )
+        )
+        for path in there:
+            path.unlink()
+        site.told.until_there()
 
 
 def test_a_driver_that_is_to_be_asked_anew_in_millions_of_years_keeps_no_other_out(site: Site) -> None:

@@ -73,6 +73,8 @@ class Handshake:
     """Seconds until somebody has to listen: between bind and listen a socket refuses as a dead one does."""
     driver: str = ""
     """Whom it registers, once that is known."""
+    version: Version = CONFIGURED
+    """For which version of CSI, once that is known."""
     _cancelled: threading.Event = field(default_factory=threading.Event)
     _own: list[Connection] = field(default_factory=list[Connection])
     """Connections that nobody else uses yet."""
@@ -201,12 +203,12 @@ class Handshake:
         """Let what a registrar announces be there; False when that counts no more."""
         check_name(said.name)
         self.driver = said.name
-        version = highest_version(tuple(said.supported_versions))
-        self.roster.check(said.name, version, self.path)
+        self.version = highest_version(tuple(said.supported_versions))
+        self.roster.check(said.name, self.version, self.path)
         endpoint = said.endpoint.removeprefix("unix://") or self.path
         if problem := path_problem(endpoint):
             raise RefusedError(f"the endpoint '{brief(endpoint)}' of csi driver {said.name} {problem}")
-        return self._install(self._on_the_node(endpoint), version)
+        return self._install(self._on_the_node(endpoint))
 
     def _on_the_node(self, endpoint: str) -> str:
         """Give where the node has a socket that a registrar names, perhaps as its driver sees it."""
@@ -224,10 +226,10 @@ class Handshake:
         """Register a driver that the configuration names."""
         check_name(self.expected)
         self.driver = self.expected
-        self.roster.check(self.expected, CONFIGURED, self.path)
-        self._install(self.path, CONFIGURED)
+        self.roster.check(self.expected, self.version, self.path)
+        self._install(self.path)
 
-    def _install(self, endpoint: str, version: Version) -> bool:
+    def _install(self, endpoint: str) -> bool:
         from volmgr_csi import registrar_calls as calls
 
         served = stamp_of(endpoint)
@@ -240,7 +242,7 @@ class Handshake:
             if self.expected:
                 raise RefusedError(f"what serves it {text}; correct drivers in the configuration")
             _log.warning("csi: what serves %s %s, as which it registers; it is called all the same", endpoint, text)
-        entry = Entry(self.path, version, asked.driver, served, is_complete=not asked.gap)
+        entry = Entry(self.path, self.version, asked.driver, served, is_complete=not asked.gap)
         if asked.gap:
             _log.warning("csi: %s; it is asked again", asked.gap)
         if is_new:

@@ -24,7 +24,7 @@ from volmgr_csi.roster import Roster
 from volmgr_csi.seen import SeenDrivers
 from volmgr_csi.settings import CsiSettings
 from volmgr_csi.sites import Site, Sites
-from volmgr_csi.sockets import stamp_of
+from volmgr_csi.sockets import Stamp, stamp_of
 
 if TYPE_CHECKING:
     from volmgr.plugin import Watches
@@ -162,13 +162,12 @@ class Registrar:
         now = time.monotonic()
         found = self._watcher.sockets()
         for path in self._sites.registry.keys() - found.keys():
-            self._observe(self._sites.registry[path], touched=False, now=now)
-            del self._sites.registry[path]
-        for path in found:
+            self._observe(self._sites.registry.pop(path), None, touched=False, now=now)
+        for path, stamp in found.items():
             site = self._sites.registry.setdefault(path, Site(path))
-            self._observe(site, touched=everything or path in touched, now=now)
+            self._observe(site, stamp, touched=everything or path in touched, now=now)
         for site in self._sites.configured.values():
-            self._observe(site, touched=everything or site.path in touched, now=now)
+            self._observe(site, stamp_of(site.path), touched=everything or site.path in touched, now=now)
         self._look_at_endpoints(now)
         self._has_looked = True
 
@@ -183,8 +182,8 @@ class Registrar:
             return f"drivers are not watched: {error}"
         return ""
 
-    def _observe(self, site: Site, *, touched: bool, now: float) -> None:
-        site.observe(stamp_of(site.path), now, touched=touched, is_old=not self._has_looked)
+    def _observe(self, site: Site, stamp: Stamp | None, *, touched: bool, now: float) -> None:
+        site.observe(stamp, now, touched=touched, is_old=not self._has_looked)
         if site.stamp is None:
             self._leave(site)
 
@@ -225,6 +224,9 @@ class Registrar:
             is_right = ended.outcome is Outcome.FOREIGN and not site.driver  # of somebody else, who needs nothing
             level = logging.INFO if is_right else logging.WARNING
             _log.log(level, "csi: registration by %s: %s", site.path, ended.problem)
+        tried = ended.handshake
+        if ended.outcome is Outcome.TAKEN and not self._roster.is_taken(tried.driver, tried.version, site.path):
+            site.due = time.monotonic()  # who had the name has left before this was known
         driver = self.known.find(site.driver)
         if ended.outcome is not Outcome.REGISTERED or driver is None:
             self._leave(site)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from volmgr.plugin import Drivers
-from volmgr_csi.connection import Connection
+from volmgr_csi.connection import UNAVAILABLE, CallError, Connection
 from volmgr_csi.drivers import Driver, KnownDrivers
 from volmgr_csi.registrar_rules import RefusedError, Version
 from volmgr_csi.sockets import Stamp
@@ -54,6 +54,11 @@ class Roster:
         with self._lock:
             self._check(name, version, socket)
 
+    def is_taken(self, name: str, version: Version, socket: str) -> bool:
+        """Say whether `check` refuses a driver."""
+        with self._lock:
+            return self._holder(name, version, socket) is not None
+
     def connection(self, name: str, endpoint: str) -> tuple[Connection, bool]:
         """Give the way to a driver, that which there is where it leads to the same socket, and whether it is new."""
         found = self.known.find(name)
@@ -64,20 +69,22 @@ class Roster:
     def install(self, entry: Entry, is_wanted: Callable[[], bool]) -> bool:
         """Let a driver be there, unless what it registered by has gone meanwhile; False then.
 
-        Raises TakenError, as `check` does.
+        Raises TakenError, as `check` does, and CallError where another took the driver over, and left, meanwhile.
         """
         driver = entry.driver
         with self._lock:
             if not is_wanted():
                 return False
             self._check(driver.name, entry.version, entry.socket)
+            if driver.connection.is_closed:
+                raise CallError(driver.name, "registration", UNAVAILABLE, "another socket had it meanwhile")
             before = self.known.find(driver.name)
             driver.connection.confirms, driver.connection.served = False, entry.served
             self._entries[driver.name] = entry
             self.known.put(driver)
             self.drivers.declare(driver.info)
-        if before is not None and before.connection is not driver.connection:
-            before.connection.close()
+            if before is not None and before.connection is not driver.connection:
+                before.connection.close()
         return True
 
     def renew(self, driver: Driver, served: Stamp | None, *, is_complete: bool) -> None:
@@ -108,7 +115,11 @@ class Roster:
         return True
 
     def _check(self, name: str, version: Version, socket: str) -> None:
+        holder = self._holder(name, version, socket)
+        if holder is not None:
+            raise TakenError(f"another csi driver of the name {name} is registered already, by {holder.socket}")
+
+    def _holder(self, name: str, version: Version, socket: str) -> Entry | None:
+        """Give who keeps a socket from registering a driver."""
         found = self._entries.get(name)
-        if found is None or found.socket == socket or found.version < version:
-            return
-        raise TakenError(f"another csi driver of the name {name} is registered already, by {found.socket}")
+        return None if found is None or found.socket == socket or found.version < version else found
