@@ -39,7 +39,15 @@ class ProvisionSteps:
     def make(self, ref: ObjectRef, uid: str) -> str:
         """Make the volume of a claim that waits for it."""
         begun = self.provisions.begin(ref, uid)
-        return "" if begun is None else self._create(begun)
+        if begun is None:
+            return ""
+        try:
+            return self._create(begun)
+        except SpecError:  # what was begun with cannot be had: perhaps what the claim and its class say now can
+            again = None if begun.fresh else self.provisions.begin_anew(begun.volume.name)
+            if again is None:
+                raise
+            return self._create(again)
 
     def finish(self, name: str) -> str:
         """Make or delete a volume for whose claim, which was gone, that was begun, as far as that is still so."""

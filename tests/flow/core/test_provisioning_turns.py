@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.flow.core.pool import Pool
+from tests.flow.core.pool import Pool, PoolProvisioner
 from tests.flow.core.test_provisioning import NAMED, claim, fast, new_node, volume, wanted
-from tests.unit.sources.claim_bench import Document, asking
+from tests.unit.sources.claim_bench import Document, asking, pvc
 from volmgr.errors import OperationError, UncertainError
 from volmgr.report.claims import claims_report
-from volmgr.testing import FakeHost, Fault, FaultHost
+from volmgr.testing import FakeHost, Fault, FaultHost, Killed
 from volmgr.testing.node import TestNode, pod
+from volmgr.volume_type import Origin
+
+OTHER = "other.example.com"
 
 
 @pytest.fixture
@@ -23,6 +26,20 @@ def node(host: FakeHost, pool: Pool) -> TestNode:
     node = new_node(host, pool)
     node.sources_ready()
     return node
+
+
+class OtherPool(PoolProvisioner):
+    """Another storage."""
+
+    def serves(self, provisioner: str) -> bool:
+        return provisioner == OTHER
+
+
+@pytest.fixture
+def other(node: TestNode) -> Pool:
+    other = Pool()
+    node.plugins.provisioners.append((OtherPool(other), Origin("test-other", "0", "test")))
+    return other
 
 
 def scratch() -> Document:
@@ -49,6 +66,48 @@ def test_a_claim_that_comes_back_and_vanishes_again_loses_nothing_to_what_was_be
     node.advance(1000)
     assert volume(node).phase == "Released"
     assert pool.calls == [f"provision {NAMED}"] * 5
+
+
+def test_what_was_begun_is_ended_by_who_began_it_whatever_its_class_says_now(
+    node: TestNode, pool: Pool, other: Pool
+) -> None:
+    node.put_file("class.yaml", fast())
+    pool.after.append(UncertainError("no answer in time"))
+    node.put_file("c.yaml", wanted())
+    node.put_file("class.yaml", {**fast(), "provisioner": OTHER})
+    assert (claim(node).phase, claim(node).volume_name) == ("Bound", NAMED), claim(node).message
+    assert (pool.made, other.calls) == ([NAMED], [])
+
+
+def test_another_default_class_does_not_part_a_claim_from_what_was_begun(
+    node: TestNode, pool: Pool, other: Pool
+) -> None:
+    default = {"storageclass.kubernetes.io/is-default-class": "true"}
+    pool.after.append(UncertainError("no answer in time"))
+    node.put_file("class.yaml", {**fast(), "metadata": {"name": "fast", "annotations": default}})
+    node.put_file("c.yaml", pvc("c", "1Gi"))
+    node.put_file("class.yaml", {**fast(), "metadata": {"name": "slow", "annotations": default}, "provisioner": OTHER})
+    node.advance(60)
+    assert (claim(node).phase, claim(node).volume_name) == ("Bound", NAMED), claim(node).message
+    assert (pool.made, other.calls) == ([NAMED], [])
+
+
+def test_what_was_begun_with_what_cannot_be_had_takes_what_its_class_says_now(host: FakeHost, pool: Pool) -> None:
+    host_to_be_killed = FaultHost(host, [])
+    node = new_node(host_to_be_killed, pool)
+    node.sources_ready()
+    node.put_file("class.yaml", fast(parameters={"wrong": "yes"}))
+    host_to_be_killed.faults = [Fault.kill(1, verb="files.remove_file")]
+    with pytest.raises(Killed):
+        node.put_file("c.yaml", wanted())
+    assert len(host.files.names(host.paths.state / "provisioned")) == 1
+    again = new_node(host, pool)
+    again.put_file("class.yaml", fast(parameters={"wrong": "yes"}))
+    again.put_file("c.yaml", wanted())
+    again.sources_ready()
+    assert "there is no such parameter" in claim(again).message
+    again.put_file("class.yaml", fast())
+    assert (claim(again).phase, claim(again).volume_name) == ("Bound", NAMED), claim(again).message
 
 
 def test_whatever_cannot_be_recorded_once_a_volume_that_goes_with_its_pod_goes(host: FakeHost, pool: Pool) -> None:

@@ -19,7 +19,7 @@ from volmgr.errors import OperationError, SpecError
 from volmgr.manifest import recall
 from volmgr.model.meta import ObjectRef
 from volmgr.model.names import source_revision
-from volmgr.model.objects import Object, PersistentVolumeClaim
+from volmgr.model.objects import Object, PersistentVolumeClaim, StorageClass, ref_of
 from volmgr.model.quantity import Quantity
 from volmgr.model.volume import PersistentVolume
 from volmgr.provisioner import Provisioned
@@ -67,24 +67,40 @@ class Provisions:
             self._offer(volume)
 
     def begin(self, ref: ObjectRef, uid: str) -> Begun | None:
-        """Record that the volume of a claim is being made; None when none is wanted any more. Raises OperationError."""
+        """Record that the volume of a claim is being made; None when none is wanted any more. Raises OperationError.
+
+        What was begun is asked for as it was then: another provisioner, or other words, would miss what there is of it.
+        """
         with self._lock:
             wanted = self._binder.makings.wanted(ref)
             if wanted is None or wanted[0].metadata.uid != uid:
                 return None
-            claim, storage_class = wanted
             held = self._volumes.begun(ref, uid)
-            volume = MadeVolume(
-                name=held.name if held else self._free_name(uid),
-                stage=Stage.MAKING,
-                claim=claim,
-                storage_class=storage_class,
-                owner=self._binder.makings.owner_of(ref, claim),
-            )
-            if volume != held:
+            volume = held or self._as_wanted(self._free_name(uid), *wanted)
+            if held is None:
                 self._volumes.put(volume)
             self._binder.begin(ref)
             return Begun(volume, fresh=held is None)
+
+    def begin_anew(self, name: str) -> Begun | None:
+        """Record that a volume is being made as its claim and class are now, by the same provisioner.
+
+        None where that is nothing else than before, or not wanted. Raises OperationError.
+        """
+        with self._lock:
+            held = self._volumes.find(name)
+            wanted = self._binder.makings.wanted(held.ref) if held is not None and is_being_made(held) else None
+            if held is None or wanted is None or wanted[0].metadata.uid != held.claim.metadata.uid:
+                return None
+            volume = self._as_wanted(name, *wanted)
+            if volume == held or volume.storage_class.provisioner != held.storage_class.provisioner:
+                return None
+            self._volumes.put(volume)
+            return Begun(volume, fresh=False)
+
+    def _as_wanted(self, name: str, claim: PersistentVolumeClaim, storage_class: StorageClass) -> MadeVolume:
+        owner = self._binder.makings.owner_of(ref_of(claim), claim)
+        return MadeVolume(name=name, stage=Stage.MAKING, claim=claim, storage_class=storage_class, owner=owner)
 
     def find(self, name: str) -> MadeVolume | None:
         """Give what is recorded of a volume."""
