@@ -11,6 +11,7 @@ import pytest
 from tests.csi import objects
 from tests.csi.fault_driver.running import ThreadDriver
 from tests.csi.node import CsiNode
+from tests.eventually import eventually
 from tests.root.acceptance.outside import pod
 from tests.root.host.fuse import SilentFuse
 from volmgr.host import syscalls
@@ -58,3 +59,19 @@ def test_a_volume_that_died_is_staged_again_for_the_next_pod_while_one_still_has
     old.unlink()
     node.wait("old", "unmounted")
     assert (node.target("new", "pv-disk") / "file").read_text() == "lives"
+
+
+def test_a_running_pod_hears_that_its_volume_died_i83(node: CsiNode, driver: ThreadDriver) -> None:
+    driver.add_volume("disk")
+    node.put("disk.json", *objects.bound(driver.name, "disk"))
+    node.put("web.json", pod("web", objects.claimed("disk")))
+    node.wait("web")
+    (staging,) = node.global_mounts()
+    target = node.target("web", "pv-disk")
+    with SilentFuse(staging) as server:
+        server.refuse_all(errno.ENOSYS)
+        syscalls.mount(str(staging), str(target), "", MS_BIND, "")
+        node.settle()
+        assert "dead" not in node.why("web")
+    eventually(lambda: "the volume is dead: the FUSE server" in node.why("web"), lambda: node.why("web"))
+    assert node.volmgr("events").stdout.count("VolumeDead") == 1

@@ -73,7 +73,7 @@ class Config:
     mount_table_debounce: float = _duration("mount_table_debounce", 0.25)
     """How long after a change the mount table is read, once for many changes."""
     health_interval: float = _duration("health_interval", 8.0)
-    """How often mounted block devices are looked at for a file system that turned itself read-only."""
+    """How often mounts are looked at for what nobody tells: devices that turned read-only, FUSE servers that died."""
     retain_debounce: float = _duration("retain_debounce", 0.2)
     """How long after a change the set of objects kept on disk is brought up to date."""
     holders_recheck: float = _duration("holders_recheck", 10.0)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from volmgr.actual import Cause
-from volmgr.messages import MountsRead
+from volmgr.fuse_servers import FuseServers, Served
+from volmgr.messages import MountsRead, ServersAsked
 from volmgr.model.volume import Presence, VolumeMode
 from volmgr.report.events import Severity
 
@@ -34,6 +35,7 @@ class Lookout:
         self._table_timer: Timer | None = None
         self._table_seconds = 0.0
         self._health_timer: Timer | None = None
+        self._servers = FuseServers(desk)
 
     def expect(self, name: str, volume: ActualVolume | None) -> None:
         """Take note of what a volume is now."""
@@ -44,12 +46,14 @@ class Lookout:
         facets = volume.facets
         block = volume.mode is VolumeMode.BLOCK  # the device is what is written to, and not where it is bound
         asked = volume.spec is None or volume.spec.read_only or "ro" in volume.spec.mount_options
-        allowed = block or asked or (facets is not None and facets.read_only)
+        always = block or (facets is not None and facets.read_only)
         for uid, mount in volume.mounts.items():
             if mount.state is Presence.YES and mount.mount_point is not None:
-                self._expected[(name, uid)] = (mount.mount_point, allowed or mount.read_only is True)
+                mine = asked if mount.read_only is None else mount.read_only
+                self._expected[(name, uid)] = (mount.mount_point, always or mine)
         if volume.device is Presence.YES and volume.device_is_mount and volume.device_target is not None:
-            self._expected[(name, "")] = (volume.device_target, allowed or volume.device_read_only is True)
+            allowed = always or asked or volume.device_read_only is True
+            self._expected[(name, "")] = (volume.device_target, allowed)
             if self._health_timer is None:
                 self._watch_health()
         self._keys[name] = tuple(key for key in ((name, uid) for uid in ("", *volume.mounts)) if key in self._expected)
@@ -63,17 +67,23 @@ class Lookout:
             self._table_timer = self._desk.timers.at(when, self._read_table)
 
     def _watch_health(self) -> None:
-        """Compare the mount table now and then while a block device is mounted.
+        """Look now and then while a block device, or a FUSE file system, is mounted.
 
-        A file system that turns itself read-only after an I/O error is the one change that the kernel does not tell.
+        That a file system turns itself read-only after an I/O error, and that a server has gone, the kernel does not
+        tell.
         """
         when = self._desk.outside.monotonic() + self._desk.config.health_interval
         self._health_timer = self._desk.timers.at(when, self._check_health)
 
     def _check_health(self) -> None:
         self._health_timer = None
-        if any(uid == "" for _, uid in self._expected):
+        on_device = any(uid == "" for _, uid in self._expected)
+        served = self._servers.keep(self._expected)
+        if on_device:
             self._read_table()
+        if served:
+            self._servers.ask()
+        if on_device or served:
             self._watch_health()
 
     def _read_table(self, delay: float = 0.0) -> None:
@@ -86,10 +96,17 @@ class Lookout:
 
     def settle(self, message: MountsRead) -> None:
         self._table_seconds = message.seconds
+        paths = {key: self._expected[key][0] for key in message.fuse if key in self._expected}
+        self._servers.note({key: Served(message.fuse[key], path) for key, path in paths.items()})
+        if paths and self._health_timer is None:
+            self._watch_health()
         for name, uid in message.vanished:
             self._doubt(name, uid, message.at, "its mount has vanished: somebody unmounted it")
         for name, uid in message.read_only:
             self._doubt(name, uid, message.at, "its mount has turned read-only")
+
+    def hear_servers(self, message: ServersAsked) -> None:
+        self._servers.hear(message)
 
     def _doubt(self, name: str, uid: str, at: float, problem: str) -> None:
         """Take a mount for uncertain, so that it is made again."""
@@ -111,13 +128,16 @@ class Lookout:
 def compare(host: Host, expected: Mapping[tuple[str, str], tuple[Path, bool]], at: float) -> MountsRead:
     """Find what is expected and not in the mount table, or read-only against the wish; on a worker."""
     started = time.monotonic()
-    table = host.mounts.read_only_below(host.paths.root)
+    table = host.mounts.seen_below(host.paths.root)
     vanished: list[tuple[str, str]] = []
     turned: list[tuple[str, str]] = []
+    fuse: dict[tuple[str, str], str] = {}
     for key, (path, allowed) in expected.items():
-        read_only = table.get(str(path))
-        if read_only is None:
+        seen = table.get(str(path))
+        if seen is None:
             vanished.append(key)
-        elif read_only and not allowed:
+        elif seen.read_only and not allowed:
             turned.append(key)
-    return MountsRead(at, tuple(vanished), tuple(turned), time.monotonic() - started)
+        if seen is not None and seen.fuse:
+            fuse[key] = seen.fuse
+    return MountsRead(at, tuple(vanished), tuple(turned), time.monotonic() - started, fuse)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -57,12 +57,25 @@ class MountsRead(msgspec.Struct, frozen=True):
     read_only: tuple[tuple[str, str], ...]
     seconds: float = 0.0
     """What reading and comparing took."""
+    fuse: Mapping[tuple[str, str], str] = {}
+    """Those whose file system a process serves, and its device."""
+
+
+class ServersAsked(msgspec.Struct, frozen=True):
+    """Servers of FUSE file systems were asked, `at` this Unix time in seconds: by device what is wrong, if anything."""
+
+    at: float
+    answers: Mapping[str, str]
 
 
 class OrphansFound(msgspec.Struct, frozen=True):
-    """UIDs that have a directory below `pods/`, or a mount record."""
+    """UIDs that have a directory below `pods/`, or a mount record.
+
+    `devices` are paths of node's mounts of which nobody can say which volume they are, each with the reason.
+    """
 
     uids: tuple[str, ...]
+    devices: tuple[tuple[str, str], ...] = ()
 
 
 class HoldTaken(msgspec.Struct, frozen=True):
@@ -153,6 +166,7 @@ Message = (
     | SurvivorEnded
     | ProgressMade
     | MountsRead
+    | ServersAsked
     | OrphansFound
     | HoldTaken
     | HoldGone

@@ -34,6 +34,7 @@ from volmgr.messages import (
     ProgressMade,
     ReadingChanged,
     Reconstructed,
+    ServersAsked,
     SurvivorEnded,
 )
 from volmgr.next_step import Readiness
@@ -158,6 +159,7 @@ class Reconciler:
             SurvivorEnded: self._survivors.drop,
             ProgressMade: self._runner.note_progress,
             MountsRead: self._lookout.settle,
+            ServersAsked: self._lookout.hear_servers,
             OrphansFound: self._departures.tidy_orphans,
             HoldTaken: self._tenancy.take_hold,
             HoldGone: self._tenancy.drop_hold,
@@ -176,6 +178,8 @@ class Reconciler:
 
     def _note_volume(self, name: str, volume: ActualVolume | None) -> None:
         self._lookout.expect(name, volume)
+        if volume is not None and volume.device_target is not None:
+            self.world.orphans.pop(str(volume.device_target), None)  # it is somebody's now
         self._driver_pods.note(name, volume)
 
     def _answer(self, message: Ask) -> None:
@@ -275,6 +279,7 @@ class Reconciler:
             self._desk.put(volume.name, self._node_status.resolved(volume))
             for uid in volume.mounts:
                 self._runner.refresh_later(volume.name, uid)
+        self._lookout.mounts_changed()  # nothing has, but it is not known yet what kind of mounts these are
         self.world.reconstructed = True
         self._readiness_changed(self._tenancy.reconsider)
 

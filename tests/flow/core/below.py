@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.flow.core.probes import claim_of, storage
 from volmgr import records
 from volmgr.actual import PodMount
-from volmgr.host.interface import Host
+from volmgr.host.interface import Host, SeenMount
 from volmgr.plugin import Handles, Mount, Mounted, Unmount, Unmounted, VolumePlugin
 from volmgr.testing.loopdisk import LoopDisk
 from volmgr.testing.node import TestNode, plugins_of, pod
@@ -124,7 +124,7 @@ def turned_read_only_it_is_made_writable(host: Host) -> None:
     host.mounts.remount(site.place, ("ro",))
     site.node.mounts_changed()
     assert site.plugin.calls == ["mount", "mount"]
-    assert host.mounts.read_only_below(site.place) == {str(site.place): False}
+    assert host.mounts.seen_below(site.place) == {str(site.place): SeenMount(False)}
 
 
 def what_a_driver_made_read_only_by_itself_is_left_as_it_is(host: Host) -> None:
@@ -139,7 +139,7 @@ def what_a_driver_made_read_only_by_itself_is_left_as_it_is(host: Host) -> None:
     site.node.mounts_changed()
     site.node.mounts_changed()
     assert site.plugin.calls == ["mount", "mount"]
-    assert host.mounts.read_only_below(site.place) == {str(site.place): True}
+    assert host.mounts.seen_below(site.place) == {str(site.place): SeenMount(True)}
 
 
 def what_a_driver_made_writable_and_turned_read_only_is_repaired(host: Host) -> None:
@@ -148,11 +148,11 @@ def what_a_driver_made_writable_and_turned_read_only_is_repaired(host: Host) -> 
     host.mounts.remount(site.place, ("ro",))
     site.node.mounts_changed()
     assert site.plugin.calls == ["mount", "mount"]
-    assert host.mounts.read_only_below(site.place) == {str(site.place): False}
+    assert host.mounts.seen_below(site.place) == {str(site.place): SeenMount(False)}
     host.mounts.remount(site.place, ("ro",))
     site.restart()
     site.node.mounts_changed()
-    assert host.mounts.read_only_below(site.place) == {str(site.place): False}
+    assert host.mounts.seen_below(site.place) == {str(site.place): SeenMount(False)}
 
 
 def after_a_restart_it_is_proven_and_nothing_is_called(host: Host) -> None:

@@ -115,3 +115,21 @@ def timed(data: bytes, wanted: Path) -> float:
     before = time.process_time()
     assert mount_table.at(data, wanted) is not None
     return time.process_time() - before
+
+
+def test_of_each_mount_it_is_seen_whether_it_is_read_only_and_what_process_serves_it() -> None:
+    rows = [
+        b"2 1 0:7 / /a/tmp rw - tmpfs t rw",
+        b"3 1 0:8 / /a/ro ro shared:5 - ext4 /dev/sda rw",
+        b"4 1 0:41 / /a/fuse rw master:2 - fuse.sshfs host: rw,user_id=0",
+        b"5 1 0:42 / /a/block rw - fuseblk /dev/sdb ro",
+        b"6 1 0:9 / /a/control rw - fusectl fusectl rw",
+        b"7 1 0:43 / /b/fuse rw - fuse x rw",
+    ]
+    assert mount_table.seen_below(b"\n".join(rows), Path("/a")) == {
+        "/a/tmp": (False, ""),
+        "/a/ro": (True, ""),
+        "/a/fuse": (False, "0:41"),
+        "/a/block": (True, "0:42"),
+        "/a/control": (False, ""),
+    }

@@ -30,6 +30,12 @@ CORRUPTED = frozenset(
 )
 """What stat says of a mount whose server is gone (mount-utils `IsCorruptedMnt`)."""
 
+
+def is_fuse(fstype: str) -> bool:
+    """Say whether a process serves a type, which may have died."""
+    return fstype.startswith("fuse") and fstype != "fusectl"
+
+
 _NAMES = {
     0x01021994: "tmpfs",
     0x958458F6: "hugetlbfs",

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from volmgr.host.interface import MountEntry
+from volmgr.host.interface import MountEntry, SeenMount
 
 _ESCAPE = re.compile(rb"\\([0-3][0-7]{2})")
 DELETED = "//deleted"
@@ -46,12 +46,12 @@ def below(data: bytes, path: Path) -> tuple[MountEntry, ...]:
     return tuple(entry for _, _, line in sorted(rows) if (entry := parse_line(line)) is not None)
 
 
-def read_only_below(data: bytes, path: Path) -> dict[str, bool]:
-    """Give the targets at or below `path` and whether the newest mount on each is read-only, decoding nothing else."""
+def seen_below(data: bytes, path: Path) -> dict[str, SeenMount]:
+    """Give the targets at or below `path` and a little of the newest mount on each, decoding nothing else."""
     top = os.fsencode(path)
     prefix = top.rstrip(b"/") + b"/"
     return {
-        os.fsdecode(target): _is_read_only(line)
+        os.fsdecode(target): SeenMount(_is_read_only(line), _fuse_device(line))
         for line, target in _targets(data)
         if target.startswith(prefix) or target == top
     }
@@ -61,6 +61,13 @@ def _is_read_only(line: bytes) -> bool:
     """Say whether a row has `ro` among the options of its mount or of its file system."""
     options = line.split(b" ", _HEAD)[_HEAD - 1]
     return b"ro" in options.split(b",") or b"ro" in line.rpartition(b" ")[2].split(b",")
+
+
+def _fuse_device(line: bytes) -> str:
+    """Give the device of a row whose file system a process serves; empty for others."""
+    if b" - fuse" not in line or b" - fusectl " in line:
+        return ""
+    return os.fsdecode(line.split(b" ", 3)[2])
 
 
 def containing(table: Sequence[MountEntry], path: Path) -> MountEntry | None:

@@ -17,7 +17,7 @@ from volmgr.errors import BusyError, CommandError, OperationError, UncertainErro
 from volmgr.host import mount_options, mount_table, stat_mount, syscalls
 from volmgr.host.file_system_types import CORRUPTED, LOCAL_TYPES, type_name
 from volmgr.host.holders import holders
-from volmgr.host.interface import HELPER_DEADLINE, Commands, FileSystem, MountEntry
+from volmgr.host.interface import HELPER_DEADLINE, Commands, FileSystem, MountEntry, SeenMount
 from volmgr.host.mount_options import MS_BIND, MS_RDONLY, MS_REC, MS_REMOUNT, MountOptions, parse_options
 from volmgr.host.opening import GONE
 from volmgr.host.survey import mounts_within
@@ -44,9 +44,9 @@ class KernelMounts:
         """Give the mounts at or below `path`, deepest and newest first."""
         return mount_table.below(read_table(), canonical(path))
 
-    def read_only_below(self, path: Path) -> dict[str, bool]:
-        """Give the targets at or below `path`, and whether each is read-only."""
-        return mount_table.read_only_below(read_table(), canonical(path))
+    def seen_below(self, path: Path) -> dict[str, SeenMount]:
+        """Give the targets at or below `path`, and a little of each."""
+        return mount_table.seen_below(read_table(), canonical(path))
 
     def is_mount_point(self, path: Path) -> bool:
         """Say whether `path` itself is the root of a mount; a dead mount is one, too."""

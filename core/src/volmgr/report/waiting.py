@@ -46,9 +46,9 @@ def is_unmounted(world: World, selector: str) -> bool:
 
 
 def mount_is_good(desired: DesiredVolume, actual: ActualVolume | None, uid: str) -> bool:
-    """Say whether one Pod's mount of a volume is there, of the wanted revision, and not about to be unmounted."""
+    """Say whether one Pod's mount is there, alive, of the wanted revision, and not about to be unmounted."""
     mounted = actual.mounts.get(uid) if actual else None
-    if mounted is None or mounted.state is not Presence.YES:
+    if mounted is None or mounted.state is not Presence.YES or mounted.problem:
         return False
     wanted = desired.mounts[uid]
     if desired.facets.remount and mounted.revision != wanted.revision:

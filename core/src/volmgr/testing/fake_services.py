@@ -16,7 +16,8 @@ from typing import Protocol, TypeVar
 
 from volmgr.errors import BusyError, CommandError, OperationError, TransientError
 from volmgr.host.device_content import SUPERBLOCK
-from volmgr.host.interface import HELPER_DEADLINE, CommandResult, FileSystem, MountEntry
+from volmgr.host.file_system_types import is_fuse
+from volmgr.host.interface import HELPER_DEADLINE, CommandResult, FileSystem, MountEntry, SeenMount
 from volmgr.testing.disks import Disk, Loop, MountPoint, Node, Place
 from volmgr.testing.machine import Machine
 
@@ -86,8 +87,11 @@ class FakeMounts:
         order = {entry.mount_id: index for index, entry in enumerate(found)}
         return tuple(sorted(found, key=lambda e: (len(e.target.parts), order[e.mount_id]), reverse=True))
 
-    def read_only_below(self, path: Path) -> dict[str, bool]:
-        return {str(entry.target): entry.read_only for entry in reversed(self.below(path))}
+    def seen_below(self, path: Path) -> dict[str, SeenMount]:
+        return {
+            str(entry.target): SeenMount(entry.read_only, entry.device if is_fuse(entry.fstype) else "")
+            for entry in reversed(self.below(path))
+        }
 
     def _canonical(self, path: Path) -> Path:
         try:

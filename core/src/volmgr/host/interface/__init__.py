@@ -20,7 +20,7 @@ from volmgr.host.interface.block import BlockDevices
 from volmgr.host.interface.certificates import Certificate, Certificates, CertificateWish, NoCertificates
 from volmgr.host.interface.commands import HELPER_DEADLINE, CommandResult, Commands
 from volmgr.host.interface.files import FileInfo, Files, Identity
-from volmgr.host.interface.mounts import FileSystem, MountEntry, Mounts
+from volmgr.host.interface.mounts import FileSystem, MountEntry, Mounts, SeenMount
 from volmgr.host.interface.ownership import Ownership, OwnershipProgress
 from volmgr.host.interface.subpaths import Subpaths
 from volmgr.host.interface.tokens import NoTokens, Tokens
@@ -47,6 +47,7 @@ __all__ = [
     "NoTokens",
     "Ownership",
     "OwnershipProgress",
+    "SeenMount",
     "Subpaths",
     "Tokens",
     "Unpacked",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,13 @@ class MountEntry:
         return "ro" in self.options or "ro" in self.super_options
 
 
+class SeenMount(NamedTuple):
+    """What is to be looked at again and again of a mount; `fuse` is the device of a FUSE file system, else empty."""
+
+    read_only: bool
+    fuse: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class FileSystem:
     """What statfs says: type name as in mount(8) (`tmpfs`, `ext`, or `0x…` when unknown) and sizes in bytes."""
@@ -56,8 +63,8 @@ class Mounts(Protocol):
         """Give the mounts at or below `path`, deepest and newest first."""
         ...
 
-    def read_only_below(self, path: Path) -> Mapping[str, bool]:
-        """Give the targets of all mounts at or below `path`, and whether each is read-only; quick on long tables."""
+    def seen_below(self, path: Path) -> Mapping[str, SeenMount]:
+        """Give the targets of all mounts at or below `path`, and a little of each; quick on long tables."""
         ...
 
     def is_mount_point(self, path: Path) -> bool:

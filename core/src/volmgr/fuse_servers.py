@@ -1,0 +1,113 @@
+"""Asks the servers of FUSE file systems whether they live: one that died leaves its mounts, and says nothing.
+
+Nobody here touches a path that may hang: a helper with a deadline does. Those of network file systems are not asked:
+they come back, and their clients wait for that.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from volmgr.errors import OperationError, UncertainError
+from volmgr.messages import ServersAsked
+from volmgr.model.volume import Presence
+from volmgr.report.events import Severity
+
+if TYPE_CHECKING:
+    from volmgr.desk import Desk
+    from volmgr.host.interface import Host
+
+PATIENCE = 2.0
+"""Seconds that a server may take to say how full its file system is."""
+DEAD = "the volume is dead: the FUSE server behind it has gone; a new Pod has it mounted anew"
+SILENT = f"the volume may be dead: the FUSE server behind it has not answered within {PATIENCE:g} s; look at its driver"
+_GONE = frozenset({errno.ENOTCONN, errno.ECONNABORTED, errno.ESTALE})
+"""What is said of what no server will ever answer for again."""
+
+Key = tuple[str, str]
+"""A volume and the Pod that has a mount of it; for the node's own mount no Pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where a FUSE file system is mounted, and its device, by which all of its mounts are known."""
+
+    device: str
+    path: Path
+
+
+class FuseServers:
+    """Knows which mounts have a server, and tells their Pods when it has gone."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._served: Mapping[Key, Served] = {}
+        self._asks = False
+        self._silent: dict[str, tuple[float, float]] = {}
+        """By device, of those that did not answer: the pause, and when to ask again. A helper may hang in each."""
+
+    def note(self, served: Mapping[Key, Served]) -> None:
+        """Take note of all mounts that have a server."""
+        self._served = served
+
+    def keep(self, expected: Collection[Key]) -> bool:
+        """Forget what is not expected any more; say whether anything is left."""
+        self._served = {key: each for key, each in self._served.items() if key in expected}
+        return bool(self._served)
+
+    def ask(self) -> None:
+        """Ask each server whose turn it is, once for all of its mounts, unless some are being asked."""
+        now = self._desk.outside.monotonic()
+        places = {each.device: each.path for each in self._served.values()}
+        self._silent = {device: said for device, said in self._silent.items() if device in places}
+        due = {device: path for device, path in places.items() if self._silent.get(device, (0.0, now))[1] <= now}
+        if self._asks or not due:
+            return
+        self._asks = True
+        host, at = self._desk.host, self._desk.outside.wall()
+        self._desk.outside.submit(lambda: asked(host, due, at))
+
+    def hear(self, message: ServersAsked) -> None:
+        """Take note of what was answered, and tell whom it concerns."""
+        self._asks = False
+        now = self._desk.outside.monotonic()
+        for device, problem in message.answers.items():
+            pause = max(self._desk.config.health_interval, 2 * self._silent.pop(device, (0.0, 0.0))[0])
+            if problem == SILENT:
+                self._silent[device] = (pause, now + pause)
+        for (name, uid), each in self._served.items():
+            if each.device in message.answers:
+                self._tell(name, uid, message.answers[each.device], message.at)
+
+    def _tell(self, name: str, uid: str, problem: str, at: float) -> None:
+        volume = self._desk.world.actual.get(name)
+        mount = volume.mounts.get(uid) if volume else None
+        if volume is None or mount is None or mount.state is not Presence.YES or mount.mounted_at > at:
+            return
+        if mount.problem == problem or (mount.problem and mount.problem not in {DEAD, SILENT}):
+            return
+        self._desk.put(name, volume.with_mount(replace(mount, problem=problem)))
+        if problem:
+            self._desk.event(Severity.WARNING, "VolumeDead", problem, uid=uid, volume=name)
+
+
+def asked(host: Host, places: Mapping[str, Path], at: float) -> ServersAsked:
+    """Ask the server behind each path, by device; on a worker."""
+    return ServersAsked(at, {device: trouble(host, path) for device, path in places.items()})
+
+
+def trouble(host: Host, path: Path) -> str:
+    """Say what is wrong with the server behind a path; nothing where it cannot be asked."""
+    argv = ("stat", "-f", "--", str(path))
+    try:
+        said = host.commands.run(argv, accept=(0, 1), deadline=PATIENCE, environment={"LC_ALL": "C"}, changes=False)
+    except UncertainError:
+        return SILENT
+    except OperationError:
+        return ""
+    return DEAD if said.exit_code and any(os.strerror(each) in said.stderr for each in _GONE) else ""
