@@ -203,6 +203,20 @@ def test_a_failure_is_said_of_the_claim_and_to_its_pod_and_tried_again(node: Tes
     assert pool.made == [NAMED]
 
 
+def test_why_answers_for_a_claim_too(node: TestNode, pool: Pool) -> None:
+    pool.before.append(OperationError("the pool sleeps"))
+    node.put_file("c.yaml", fast(), wanted())
+    (head, wants, *_rest) = why_lines(node.world, "pvc/default/c")
+    assert head.startswith("claim default/c: Pending: ")
+    assert "the pool sleeps" in head
+    assert wants.strip().startswith("it wants storageClassName 'fast', 1Gi")
+    node.advance(10)
+    assert why_lines(node.world, "pvc/c")[0] == f"claim default/c: Bound, with pv/{NAMED}"
+    gone, hint = why_lines(node.world, "pvc/other/c")
+    assert gone == "claim other/c: no source has it"
+    assert "volmgr claims lists all" in hint
+
+
 def test_what_no_repetition_mends_waits_for_another_class_or_claim(node: TestNode, pool: Pool) -> None:
     node.put_file("class.yaml", fast(parameters={"wrong": "yes"}))
     node.put_file("c.yaml", wanted())

@@ -106,6 +106,15 @@ def test_why_of_an_unknown_pod_exits_with_1(client: Client) -> None:
     assert "Pod web: no source has it" in result.stderr
 
 
+def test_why_of_a_claim_answers_and_exits_with_1_where_there_is_none(client: Client, engine: FakeEngine) -> None:
+    bound = PersistentVolumeClaim(metadata=ObjectMeta(name="c"), volume_name="v", phase="Bound")
+    engine.world.objects[ref_of(bound)] = ObjectEntry(item=bound, revision="1", origin="/m/c.yaml")
+    result = volmgr(client, "why", "pvc/default/c")
+    assert (result.exit_code, result.output.splitlines()[0]) == (0, "claim default/c: Bound, with pv/v")
+    result = volmgr(client, "why", "pvc/d")
+    assert (result.exit_code, "claim default/d: no source has it" in result.stderr) == (1, True)
+
+
 def test_wait_exits_with_0_when_reached_and_1_with_the_reason_on_stderr(client: Client, engine: FakeEngine) -> None:
     pod = make_pod("web", "a")
     add_pod(engine.world, pod)

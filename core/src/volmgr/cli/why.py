@@ -22,7 +22,8 @@ def command(session: Session, pod: str) -> None:
     """Say what is wrong with a Pod's volumes.
 
     Names each volume that is not as it should be: which step, since when, the last error, how often it failed, when
-    it is tried again and what it waits for; also while a Pod leaves. Volumes that are fine are not named.
+    it is tried again and what it waits for; also while a Pod leaves. Volumes that are fine are not named. Of a claim,
+    pvc/[NAMESPACE/]NAME, it says which volume it has, or why it has none.
     """
     body = session.client.get(f"/v1/pods/{quote(pod)}/why")
     if session.json:

@@ -13,6 +13,7 @@ from volmgr.claims import BOUND, CLAIM_FIELDS, claim_ref
 from volmgr.errors import OperationError
 from volmgr.model.objects import PersistentVolumeClaim, StorageClass, ref_of
 from volmgr.model.volume import PersistentVolume
+from volmgr.operations import Operation, Verb
 
 if TYPE_CHECKING:
     from volmgr.model.meta import ObjectRef
@@ -117,10 +118,13 @@ def claims_report(world: World) -> ClaimsReport:
     """Report everything."""
     default = _default(world)
     users = _users(world)
+    growing = dict(_growing(world))
     entries = [(ref, entry.item) for ref, entry in sorted(world.objects.items())]
     return ClaimsReport(
         claims=tuple(
-            _claim(ref, item, default, world) for ref, item in entries if isinstance(item, PersistentVolumeClaim)
+            _claim(ref, item, default, world, growing.get(item.volume_name, ""))
+            for ref, item in entries
+            if isinstance(item, PersistentVolumeClaim)
         ),
         volumes=tuple(
             _volume(item, users.get(item.metadata.name, ()), world, made=_is_made_here(world, ref))
@@ -219,15 +223,43 @@ def _claims_of(pod: Pod) -> set[ObjectRef]:
 
 def unbound_claims(world: World, pod: Pod) -> tuple[UnboundClaim, ...]:
     """Report the claims of a Pod that have no volume."""
-    found: list[UnboundClaim] = []
-    for ref in sorted(_claims_of(pod)):
-        entry = world.objects.get(ref)
-        if entry is not None and isinstance(entry.item, PersistentVolumeClaim) and entry.item.phase == "Pending":
-            found.append(_unbound(world, entry.item))
-    return tuple(found)
+    found = (unbound_claim(world, ref) for ref in sorted(_claims_of(pod)))
+    return tuple(each for each in found if each is not None)
 
 
-def _claim(ref: ObjectRef, claim: PersistentVolumeClaim, default: str, world: World) -> ClaimReport:
+def unbound_claim(world: World, ref: ObjectRef) -> UnboundClaim | None:
+    """Report a claim that has no volume; None where there is none such."""
+    entry = world.objects.get(ref)
+    if entry is None or not isinstance(entry.item, PersistentVolumeClaim) or entry.item.phase != "Pending":
+        return None
+    return _unbound(world, entry.item)
+
+
+def claim_lines(world: World, ref: ObjectRef) -> tuple[str, ...]:
+    """Say where a claim stands."""
+    name = f"claim {ref.namespace}/{ref.name}"
+    entry = world.objects.get(ref)
+    if entry is None or not isinstance(entry.item, PersistentVolumeClaim):
+        return (f"{name}: no source has it",)
+    unbound = unbound_claim(world, ref)
+    if unbound is not None:
+        return tuple(unbound.lines())
+    volume = entry.item.volume_name
+    said = _claim(ref, entry.item, "", world, dict(_growing(world)).get(volume, ""))
+    return (f"{name}: {said.phase}, with pv/{volume}" + (f": {said.reason}" if said.reason else ""),)
+
+
+def _growing(world: World) -> Iterator[tuple[str, str]]:
+    """Say of volumes, by name, which are larger than what is on them, and why that has not grown."""
+    for volume in world.desired:
+        actual, pv = world.actual.get(volume.name), volume.spec.pv
+        if pv is not None and actual is not None and volume.grows and 0 < actual.size < volume.size:
+            backoff = world.admission.backoff(Operation(Verb.EXPAND, volume.name))
+            why = f": {backoff.error}" if backoff is not None else ""
+            yield pv.metadata.name, f"its node has {actual.size} bytes of it, not {volume.size} yet{why}"
+
+
+def _claim(ref: ObjectRef, claim: PersistentVolumeClaim, default: str, world: World, growing: str) -> ClaimReport:
     asked = claim.requests.get("storage")
     bound = claim.phase != "Pending"
     return ClaimReport(
@@ -241,7 +273,7 @@ def _claim(ref: ObjectRef, claim: PersistentVolumeClaim, default: str, world: Wo
         volume_mode=claim.volume_mode,
         storage_class=pairing.claim_class(claim, default),
         origin=world.objects[ref].origin,
-        reason=claim.message,
+        reason=claim.message or growing,
     )
 
 

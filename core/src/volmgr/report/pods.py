@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from volmgr.operations import Verb
 from volmgr.report.contact import contact_lines, unserved, unserved_line
 from volmgr.report.times import rfc3339
 from volmgr.report.volumes import Lens, VolumeReport
@@ -138,8 +139,13 @@ def pod_state(world: World, entry: PodEntry, volumes: tuple[VolumeReport, ...]) 
     """Say in one word where a Pod stands."""
     if leaves(world, entry):
         return PodState.LEAVING
-    good = is_mounted(world, entry.pod.uid) and all(volume.healthy for volume in volumes)
+    good = is_mounted(world, entry.pod.uid) and all(volume.healthy or _only_grows(volume) for volume in volumes)
     return PodState.MOUNTED if good else PodState.PENDING
+
+
+def _only_grows(volume: VolumeReport) -> bool:
+    """Say whether a volume is as its Pod needs it, and is to have another size."""
+    return volume.state == MOUNTED and volume.step == Verb.EXPAND.value and not volume.problem
 
 
 def hold_reports(entry: PodEntry) -> tuple[HoldReport, ...]:

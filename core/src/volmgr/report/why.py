@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from volmgr.model.meta import ObjectRef
 from volmgr.model.volume import Presence
-from volmgr.report.claims import UnboundClaim, unbound_claims
+from volmgr.report.claims import UnboundClaim, claim_lines, unbound_claim, unbound_claims
 from volmgr.report.contact import age_lines, is_unserved, unserved_line
 from volmgr.report.mounts import behind_lines
 from volmgr.report.pods import HoldReport, PodState, hold_reports, pod_state
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
 
 UNMOUNTED = "unmounted"
 """The condition under which `volmgr wait` waits for a Pod's volumes to go; the other one is `mounted`."""
+_OF_CLAIM = "pvc/"
+"""Before the `[NAMESPACE/]NAME` of a claim."""
 _MOST_COMPLAINTS = 10
 """Of errors in files, when asked for a Pod that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyReport:
-    """One Pod's troubles; `text` has them all, one a line, and says so when there are none."""
+    """One Pod's troubles, or a claim's (then it is no `known` Pod); `text` has them all, one a line."""
 
     namespace: str
     name: str
@@ -51,6 +54,8 @@ def why(world: World, selector: str) -> tuple[WhyReport, ...]:
         return tuple(_known(lens, entry) for entry in entries)
     if world.actual.of_pod(selector) or any(orphan.pod_uid == selector for orphan in world.orphans.values()):
         return (_left_over(world, selector),)
+    if selector.startswith(_OF_CLAIM):
+        return (_claimed(world, selector.removeprefix(_OF_CLAIM)),)
     return (_unknown(world, selector),)
 
 
@@ -154,6 +159,23 @@ def _left_over(world: World, uid: str) -> WhyReport:
         known=False,
         volumes=volumes,
         notes=orphans,
+        text="\n  ".join(lines),
+    )
+
+
+def _claimed(world: World, selector: str) -> WhyReport:
+    """Report a claim, for who asks for that instead of a Pod."""
+    namespace, _, name = selector.rpartition("/")
+    ref = ObjectRef("PersistentVolumeClaim", namespace or "default", name)
+    unbound = unbound_claim(world, ref)
+    lines = [*claim_lines(world, ref), "volmgr claims lists all; volmgr why POD says what a Pod that has it waits for"]
+    return WhyReport(
+        namespace=ref.namespace,
+        name=name,
+        uid="",
+        state=(PodState.PENDING if unbound is not None else "bound") if ref in world.objects else PodState.UNKNOWN,
+        known=False,
+        claims=(unbound,) if unbound is not None else (),
         text="\n  ".join(lines),
     )
 
