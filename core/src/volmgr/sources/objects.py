@@ -113,11 +113,8 @@ class Objects:
         others = [offer for offer in offers if offer is not own]
         chosen = own if own is not None and not (others and self._is_absent(own.place)) else others[0]
         for offer in offers:
-            refusals = self._refusals.setdefault(offer.place, {})
-            refusals.pop(ref, None)
+            self._refuse(offer.place, ref, None if offer is chosen else object_in_two_places(offer, chosen))
             self.touched.add(offer.place)
-            if offer is not chosen:
-                refusals[ref] = object_in_two_places(offer, chosen)
         self._standing[ref] = chosen
         if before is None or (chosen.revision, chosen.item) != (before.revision, before.item):
             if ref in self._retained:
@@ -150,4 +147,13 @@ class Objects:
         self._places[ref].remove(place)
         if not self._places[ref]:
             del self._places[ref]
-        self._refusals.get(place, {}).pop(ref, None)
+        self._refuse(place, ref, None)
+
+    def _refuse(self, place: Place, ref: ObjectRef, error: ManifestError | None) -> None:
+        refusals = self._refusals.setdefault(place, {})
+        if error is None:
+            refusals.pop(ref, None)
+        else:
+            refusals[ref] = error
+        if not refusals:  # names of files come and go for ever
+            del self._refusals[place]

@@ -258,6 +258,8 @@ class Pods:
             refusals.pop(offer.pod.uid, None)
         else:
             refusals[offer.pod.uid] = error
+        if not refusals:  # names of files come and go for ever
+            del self._refusals[offer.place]
         self.touched.add(offer.place)
 
     def _put(self, offer: PodOffer) -> None:
