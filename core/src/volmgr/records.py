@@ -42,7 +42,7 @@ def decode(kind: str, data: bytes | None) -> dict[str, object] | None:
         return None
     try:
         body: object = msgspec.json.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # the second: it is nested deeper than anything of ours
         return None
     if not isinstance(body, dict):
         return None

@@ -128,3 +128,45 @@ def test_whatever_cannot_be_recorded_once_a_volume_that_goes_with_its_pod_goes(h
         if full.verbs.count("files.write") < written + number:
             return
     pytest.fail("there were more writes than expected")
+
+
+# --- records that cannot be read ---
+
+
+def damage(host: FakeHost, data: bytes) -> None:
+    (name,) = host.files.names(host.paths.state / "provisioned")
+    host.files.write(host.paths.state / "provisioned" / name, data)
+
+
+@pytest.mark.parametrize("data", [b"{half", b"[" * 100000, b'{"kind": "provisioned volume", "version": 2}'])
+def test_a_later_claim_does_not_get_what_a_damaged_record_may_speak_of(host: FakeHost, pool: Pool, data: bytes) -> None:
+    node = new_node(host, pool)
+    node.put_file("class.yaml", fast())
+    node.put_file("c.yaml", wanted())
+    node.sources_ready()
+    node.remove_file("c.yaml")
+    damage(host, data)
+    again = new_node(host, pool)
+    again.put_file("class.yaml", fast())
+    again.sources_ready()
+    again.put_file("c.yaml", wanted())
+    again.advance(60)
+    assert "is damaged, so whether" in claim(again).message
+    assert pool.calls == [f"provision {NAMED}"]
+
+
+def test_a_damaged_record_of_what_was_begun_is_not_written_over(host: FakeHost, pool: Pool) -> None:
+    pool.after.append(UncertainError("no answer in time"))
+    node = new_node(host, pool)
+    node.put_file("class.yaml", fast())
+    node.put_file("c.yaml", wanted())
+    node.sources_ready()
+    damage(host, b"{half")
+    again = new_node(host, pool)
+    again.put_file("class.yaml", fast())
+    again.put_file("c.yaml", wanted())
+    again.sources_ready()
+    assert "is damaged, so whether" in claim(again).message
+    assert pool.calls == [f"provision {NAMED}"]
+    again.put_file("b.yaml", wanted(name="b"))
+    assert claim(again, "b").phase == "Bound"

@@ -331,6 +331,9 @@ class Binder:
         found = self._wishes.smallest(wish, pairing.asked(claim))
         if found:
             return Choice(found, wish=wish)
+        if maker and (path := self._made.damaged_for(claim.metadata.uid)):
+            why = f"{path} is damaged, so whether {maker} has made its volume is not known"
+            return Choice(why=f"class {storage_class}: {why}; restore it or remove it, and restart volmgrd", wish=wish)
         if maker and self.makings.serves(maker):
             return Choice(why=f"class {storage_class}: {maker} is to make its volume", wish=wish, maker=maker)
         return Choice(why=self._nothing_fits(claim, storage_class), wish=wish, maker=maker)

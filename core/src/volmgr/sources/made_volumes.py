@@ -99,6 +99,13 @@ class MadeVolumes:
                 ManifestError("the record is damaged or was written by a newer volmgr", file=path, remedy=remedy),
             )
 
+    def damaged_for(self, uid: str) -> Path | None:
+        """Give a record that cannot be read of a volume that was, or was being, made for a claim of this UID."""
+        first = self.path(first_name(uid)).name
+        begins = first.rsplit(".", 2)[0]  # those of later volumes have a number there
+        found = sorted(name for name in self.damaged if name.startswith(begins))
+        return self._top / found[0] if found else None
+
     def find(self, name: str) -> MadeVolume | None:
         """Give a record by the name of its PersistentVolume."""
         return self._by_name.get(name)
@@ -147,6 +154,11 @@ class MadeVolumes:
     def _index(self, volume: MadeVolume) -> None:
         self._by_name[volume.name] = volume
         self._by_claim.setdefault(volume.ref, {})[volume.name] = None
+
+
+def first_name(uid: str) -> str:
+    """Give the name of the volume that is made for a claim, unless an earlier claim of this UID has one."""
+    return f"pvc-{uid}"
 
 
 def unfinished(volume: MadeVolume) -> VolumeUnfinished:

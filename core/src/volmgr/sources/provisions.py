@@ -24,7 +24,7 @@ from volmgr.model.quantity import Quantity
 from volmgr.model.volume import PersistentVolume
 from volmgr.provisioner import Provisioned
 from volmgr.sources.binder import Binder
-from volmgr.sources.made_volumes import Document, MadeVolume, MadeVolumes, Stage, is_being_made
+from volmgr.sources.made_volumes import Document, MadeVolume, MadeVolumes, Stage, first_name, is_being_made
 from volmgr.sources.objects import Objects
 from volmgr.sources.offers import PROVISIONED, ObjectOffer, Place
 from volmgr.sources.stock import volume_ref
@@ -251,7 +251,7 @@ class Provisions:
 
     def _free_name(self, uid: str) -> str:
         """Give the name for a claim's volume: one that no volume has, so that nobody gets an earlier claim's data."""
-        first = f"pvc-{uid}"
+        first = first_name(uid)
         name, number = first, 1
         while not self._is_free(name):
             number += 1
