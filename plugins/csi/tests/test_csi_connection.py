@@ -60,7 +60,7 @@ def test_a_code_says_whether_anything_may_be_left(top: Path, code: str) -> None:
         ("in a banana, by a b", "in a banana, by a ***"),
         ("nobody takes token-of-db", "nobody takes ***"),
         ("clear \x1b[2J, ring \x07, turn \u202e round", "clear \\x1b[2J, ring \\x07, turn \\u202e round"),
-        ("x" * 5000, "x" * 2000 + "…"),
+        ("x" * 5000 + "exit status 32", "x" * 300 + " … " + "x" * 686 + "exit status 32"),
     ],
 )
 def test_what_a_driver_says_is_shown_without_secrets_and_as_text(top: Path, words: str, shown: str) -> None:

@@ -9,8 +9,10 @@ from typing import cast
 
 from volmgr_csi.attributes import TOKENS
 
-LONGEST = 2000
+LONGEST = 1000
 """Characters; gRPC lets 16 KiB through, and all of it would be logged at each try."""
+_HEAD = 300
+"""Of these, characters from the beginning; the others are the end, where what a driver ran says what went wrong."""
 BRIEF = 100
 """Characters of what somebody calls something; no name is longer."""
 MASK = "***"
@@ -22,7 +24,8 @@ def fit_to_show(said: str, question: object) -> str:
     """Give a driver's words on one line, with what it was told in confidence masked, and no control characters."""
     for secret in sorted(set(_confidences(question)), key=len, reverse=True):
         said = re.sub(_pattern(secret), MASK, said)
-    return _line(" ".join(said.split()), LONGEST)
+    line = _shown(" ".join(said.split()))
+    return line if len(line) <= LONGEST else f"{line[:_HEAD]} … {line[_HEAD - LONGEST :]}"
 
 
 def brief(said: str) -> str:
@@ -31,8 +34,12 @@ def brief(said: str) -> str:
 
 
 def _line(said: str, longest: int) -> str:
-    line = "".join(char if char.isprintable() else _escaped(char) for char in said[:longest])
+    line = _shown(said[:longest])
     return line if len(said) <= longest and len(line) <= longest else f"{line[:longest]}…"
+
+
+def _shown(said: str) -> str:
+    return "".join(char if char.isprintable() else _escaped(char) for char in said)
 
 
 def _escaped(char: str) -> str:
