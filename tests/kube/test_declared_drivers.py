@@ -106,3 +106,13 @@ def test_a_driver_whose_topology_contradicts_the_node_s_label_has_none_and_peopl
     eventually(lambda: [each["problem"] for each in site.listed()] not in ([], [""]), "a problem is shown")
     assert f"says that the node is in {ZONE}=a, and its label is {ZONE}=b" in site.node.tell("plugins")
     site.until_entries()
+
+
+def test_a_driver_whose_topology_is_not_the_node_s_to_say_keeps_no_other_out(site: Site) -> None:
+    site.say({"name": "a.lane.example", "node_id": "i-1", "topology": {"node-restriction.kubernetes.io/zone": "a"}})
+    site.say({"name": DRIVER, "node_id": "i-1", "topology": {ZONE: "a"}, "limit": 7})
+    site.until_entries(entry(7))
+    eventually(lambda: [bool(each["problem"]) for each in site.listed()] == [True, False], "a problem is shown")
+    said = site.node.tell("plugins")
+    assert "the Node does not take what csi driver a.lane.example says of it" in said
+    assert "node-restriction.kubernetes.io/zone" in said

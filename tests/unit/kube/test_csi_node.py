@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Generator
 from dataclasses import replace
@@ -142,6 +143,44 @@ def test_a_limit_is_a_count_that_the_api_can_hold(site: Site, limit: int, alloca
 def test_a_node_id_that_no_csi_node_takes_is_the_driver_s_fault(node_id: str) -> None:
     with pytest.raises(PluginError, match="csi driver a gives"):
         DriverInfo(name="a", node_id=node_id)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("-zone", "a"), ("a/b/zone", "a"), ("Zone_/zone", "a"), ("z" * 64, "a"), ("zone", "a b"), ("zone", "v" * 64)],
+)
+def test_topology_that_no_label_can_say_is_the_driver_s_fault(key: str, value: str) -> None:
+    with pytest.raises(PluginError, match=r"says that the node is in .* which no label can say"):
+        DriverInfo(name="a", node_id="i", topology={key: value})
+
+
+def test_topology_may_be_all_that_a_label_can_say() -> None:
+    said = {f"{'p' * 63}.Example.com/Zone_1".lower(): "A.b_c-1", "zone": ""}
+    assert DriverInfo(name="a", node_id="i", topology=said).topology == said
+
+
+def test_a_node_id_with_control_characters_is_the_driver_s_fault() -> None:
+    with pytest.raises(PluginError, match=r"with control characters: '\\x1b\[31m'"):
+        DriverInfo(name="a", node_id="\x1b[31m")
+
+
+@pytest.mark.parametrize("status", [403, 422])
+def test_what_the_node_does_not_take_of_one_driver_keeps_no_other_out(site: Site, status: int) -> None:
+    site.api.refusals = [ApiError("a label that is not ours", status=status) for _ in range(2)]
+    site.started(DriverInfo(name="a.example.com", node_id="n", topology={"not-ours": "1"}), EBS)
+    assert [entry["name"] for entry in site.drivers] == [EBS.name]
+    assert json.loads(site.node["annotations"][NODE_IDS]) == {EBS.name: "i-1"}
+    assert site.csi.is_ready
+    text = "the Node does not take what csi driver a.example.com says of it: a label that is not ours"
+    assert site.csi.driver_problems == {"a.example.com": text}
+
+
+def test_of_two_drivers_that_contradict_each_other_the_first_has_its_topology(site: Site) -> None:
+    other = replace(EBS, name="other.example.com", topology={"topology.example.com/zone": "b"})
+    site.started(EBS, other)
+    assert [entry["name"] for entry in site.drivers] == [EBS.name]
+    assert site.node["labels"] == EBS.topology
+    assert list(site.csi.driver_problems) == [other.name]
 
 
 def test_entries_ids_and_labels_of_others_stay(site: Site) -> None:

@@ -126,8 +126,8 @@ def _with_drivers(document: Document, drivers: list[Document], migrated: Sequenc
 
 
 def collisions(node: Document, drivers: Iterable[DriverInfo]) -> Mapping[str, str]:
-    """Say, by driver, which label of the Node says something else than its topology."""
-    labels = mapping(_metadata(node).get("labels"))
+    """Say, by driver, which label of the Node says something else than its topology; the first of two drivers wins."""
+    labels = dict(mapping(_metadata(node).get("labels")))
     found: dict[str, str] = {}
     for info in drivers:
         for key, value in sorted(info.topology.items()):
@@ -136,6 +136,8 @@ def collisions(node: Document, drivers: Iterable[DriverInfo]) -> Mapping[str, st
                     f"csi driver {info.name} says that the node is in {key}={value}, and its label is"
                     f" {key}={labels[key]}; remove the label, or correct the driver"
                 )
+        if info.name not in found:
+            labels |= info.topology
     return found
 
 

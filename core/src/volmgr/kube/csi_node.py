@@ -48,6 +48,9 @@ _INITIAL = _Pauses(0.03, 8.0)
 _UPDATE = _Pauses(0.01, 5.0)
 """kubelet's updateBackoff of nodeinfomanager, 10 ms and 5 times the last."""
 
+_REFUSALS = frozenset({400, 403, 422})
+"""HTTP statuses of a server that takes what is said of one driver from nobody: a label that is none, or is not ours."""
+
 _WARNED_AFTER = 3
 """Tries that may fail before it is logged: two conflicts with another writer are nobody's concern."""
 
@@ -207,14 +210,39 @@ def _publish(
     uid = str(cast("Document", node.get("metadata", {})).get("uid", ""))
     problems = collisions(node, drivers)
     good = tuple(info for info in drivers if info.name not in problems)
-    patch = node_patch(node, good, gone)
-    if patch:
-        api.patch(NODES.path(name=node_name), patch, kind=PatchKind.MERGE)
+    if refused := _tell_node(api, node_name, node, good, gone):
+        problems = {**problems, **refused}
+        good = tuple(info for info in drivers if info.name not in problems)
     document = _own(api, new_csi_node(node_name, uid, migrated), uid)
     for step in csi_node_steps(document, good, gone, migrated):
         metadata = {**cast("Document", step["metadata"]), "resourceVersion": _version(document)}
         document = _decoded(api.update(CSI_NODES.path(name=node_name), {**step, "metadata": metadata}))
     return _Published(uid, problems)
+
+
+def _tell_node(
+    api: Api, node_name: str, node: Document, drivers: tuple[DriverInfo, ...], gone: tuple[str, ...]
+) -> Mapping[str, str]:
+    """Let the Node have ids and topology; give what is wrong with drivers of which it does not: others have theirs."""
+    try:
+        _patch_node(api, node_name, node_patch(node, drivers, gone))
+    except ApiError as error:
+        if error.status not in _REFUSALS or not drivers:
+            raise
+        if len(drivers) == 1:
+            text = f"the Node does not take what csi driver {drivers[0].name} says of it: {error}"
+            return {drivers[0].name: text}
+    else:
+        return {}
+    found: dict[str, str] = {}
+    for info in drivers:
+        found |= _tell_node(api, node_name, _node(api, node_name), (info,), gone)
+    return found
+
+
+def _patch_node(api: Api, node_name: str, patch: Document) -> None:
+    if patch:
+        api.patch(NODES.path(name=node_name), patch, kind=PatchKind.MERGE)
 
 
 def _node(api: Api, node_name: str) -> Document:

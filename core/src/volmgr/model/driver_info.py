@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from volmgr.errors import PluginError
+from volmgr.model.names import is_label_key, is_label_value
 
 LARGEST = (1 << 31) - 1
 """The largest limit that a CSINode holds; the API's int32."""
 NODE_ID_LIMIT = 256
 """Characters of a node id; the API server's limit."""
+_SHOWN = 80  # characters of a key or value that is none
 
 
 def driver_awaited(name: str) -> str:
@@ -44,6 +46,12 @@ class DriverInfo:
             raise PluginError(f"csi driver {self.name} gives the node no id; NodeGetInfo must say node_id")
         if len(self.node_id) > NODE_ID_LIMIT:
             raise PluginError(f"csi driver {self.name} gives a node id of more than {NODE_ID_LIMIT} characters")
+        if not self.node_id.isprintable():
+            raise PluginError(f"csi driver {self.name} gives a node id with control characters: {self.node_id!r}")
+        for key, value in self.topology.items():
+            if not (is_label_key(key) and is_label_value(value)):
+                said = f"{key[:_SHOWN]!r}: {value[:_SHOWN]!r}"
+                raise PluginError(f"csi driver {self.name} says that the node is in {said}, which no label can say")
 
     @property
     def published(self) -> tuple[str, Mapping[str, str], int | None]:

@@ -16,6 +16,7 @@ import msgspec
 from volmgr.model.driver_sources import CSI_FIELD, FLEX_FIELD
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_LABEL_TEXT = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _UID = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,126}[A-Za-z0-9])?", re.ASCII)
 _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
@@ -36,6 +37,17 @@ def is_label(name: str) -> bool:
 def is_subdomain(name: str) -> bool:
     """Say whether `name` is a DNS subdomain (at most 253 characters): names of Pods and other objects."""
     return len(name) <= _SUBDOMAIN_LENGTH and _SUBDOMAIN.fullmatch(name) is not None
+
+
+def is_label_key(key: str) -> bool:
+    """Say whether an object may have a label of this name, such as `topology.kubernetes.io/zone`."""
+    prefix, slash, name = key.rpartition("/")
+    return _LABEL_TEXT.fullmatch(name) is not None and (not slash or is_subdomain(prefix))
+
+
+def is_label_value(value: str) -> bool:
+    """Say whether a label may have this value."""
+    return not value or _LABEL_TEXT.fullmatch(value) is not None
 
 
 def is_bundle(name: str) -> bool:
