@@ -1,5 +1,6 @@
 """What stands, given what every place offers; on a host in memory."""
 
+import gc
 import json
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
@@ -23,7 +24,7 @@ from volmgr.sources.changes import (
     RecordDamaged,
     SourceState,
 )
-from volmgr.sources.offers import ConflictError
+from volmgr.sources.offers import ConflictError, Place
 from volmgr.sources.registry import Registry
 from volmgr.testing.fake_host import FakeHost
 
@@ -149,6 +150,16 @@ def test_a_deleted_file_lets_its_pods_leave_and_the_last_mount_frees_the_record(
     assert bench.registry.forget(WEB)
     assert bench.record(WEB) == {}
     assert not bench.registry.forget(WEB)
+
+
+def test_files_that_came_and_went_leave_nothing_in_memory(bench: Bench) -> None:
+    for number in range(10):
+        bench.offer(f"a-{number}", pod(), config())
+        bench.registry.withdraw("dir", f"a-{number}")
+        bench.registry.forget(WEB)
+    bench.take()
+    gc.collect()
+    assert [each for each in gc.get_objects() if isinstance(each, Place) and each.source == "dir"] == []
 
 
 def test_a_pod_missing_from_a_stable_read_leaves(bench: Bench) -> None:
