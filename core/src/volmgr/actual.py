@@ -50,7 +50,7 @@ class PodMount:
     mount_point: Path | None = None
     """Where something is mounted for it, which must show in the mount table; None where nothing is."""
     read_only: bool | None = None
-    """It was read-only when it was made, although nobody asked for that; None: not known."""
+    """It was read-only when it was made, asked for (which another Pod's may not be) or not; None: not known."""
     label: str = ""
     """The SELinux label that it was mounted with."""
     inline: bool = True

@@ -104,7 +104,7 @@ class PodSteps:
     def _finish_mount(self, job: Job, request: Mount[Any], answer: Mounted, path: Path) -> tuple[str, bool | None]:
         """Do what the core does after the plugin: map the device, or give the files to the Pod's group.
 
-        Gives the device's path, and whether what is mounted is read-only by itself.
+        Gives the device's path, and whether what is mounted is read-only as it should be.
         """
         if request.mode is VolumeMode.BLOCK:
             directory = _map_directory(job, request, self._host)
@@ -119,7 +119,7 @@ class PodSteps:
         old = job.actual.mounts.get(request.pod.uid) if job.actual else None
         known = old.read_only if old else None
         if "ro" in request.options:
-            return known
+            return True
         device = request.device_target  # a directory of the node is bound without having been mounted there
         ours = device is None or self._host.mounts.is_mount_point(device)
         return kept_writable(self._host, place, request.spec, known=known, was_there=old is not None, file_system=ours)

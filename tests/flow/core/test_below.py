@@ -127,3 +127,51 @@ def test_what_mount_options_make_read_only_is_no_trouble(host: FakeHost, options
     node.apply(pod("web", claim_of("data", "d1"), uid="u1"))
     node.mounts_changed()
     assert (staged.calls, node.warnings()) == (["mount_device", "mount"], ())
+
+
+class Shared(Staged):
+    """A driver whose volumes are read-only for the Pods that ask for that."""
+
+    name = "example.com/shared"
+    handles = (Handles("csi", driver="shared.example.com", source=PublishedSource),)
+
+    def mount_device(self, request: MountDevice[PublishedSource], host: Host) -> DeviceMounted:
+        self.calls.append("mount_device")
+        host.files.ensure_directory(request.target, 0o750)
+        host.mounts.ensure_mounted(request.target, "tmpfs")
+        return DeviceMounted()
+
+    def mount(self, request: Mount[PublishedSource], host: Host) -> Mounted:
+        self.calls.append("mount")
+        host.files.ensure_directory(request.target / "mount", 0o750)
+        assert request.device_target is not None
+        options = ("ro",) if request.read_only else ()
+        host.mounts.ensure_bound(request.device_target, request.target / "mount", options=options)
+        return Mounted(path=request.target / "mount")
+
+
+@pytest.mark.parametrize("readers", [["reads"], ["first", "third"], ["first", "reads", "third"]], ids=len)
+def test_a_volume_that_one_pod_reads_and_another_writes_stays_as_each_has_it(
+    host: FakeHost, readers: list[str]
+) -> None:
+    shared = Shared()
+    node = TestNode(host, plugins_of(shared))
+    node.sources_ready()
+    source = {"csi": {"driver": "shared.example.com"}}
+    node.put_file("storage.yaml", *storage("d1", source=source, modes=("ReadWriteMany",)))
+    names = sorted({*readers, "second"})
+    for name in names:
+        node.apply(pod(name, claim_of("data", "d1", read_only=name in readers), uid=name))
+    for starts in range(2):
+        for _ in range(starts):
+            node.start()
+            node.sources_ready()
+        node.mounts_changed()
+        node.mounts_changed()
+        assert (shared.calls, node.warnings()) == (["mount_device", *("mount" for _ in names)], ())
+    written = host.paths.volume("second", "kubernetes.io/csi", "pv-d1") / "mount"
+    host.mounts.remount(written, ("ro",))
+    node.mounts_changed()
+    node.mounts_changed()
+    assert shared.calls.count("mount") == len(names) + 1
+    assert not host.mounts.seen_below(written)[str(written)].read_only
