@@ -59,6 +59,7 @@ OPERATIONS = (
     "Expanded",
     "Found",
     "Reconstructed",
+    "FoundDevice",
     "Measure",
     "Measured",
 )

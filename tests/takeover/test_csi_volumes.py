@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -86,6 +88,22 @@ class CsiSite(Site):
     def left(self) -> list[str]:
         """Name all that is left, without what kubelet leaves."""
         return [path for path in super().left() if path.removeprefix(f"{self.root}/") not in SCAFFOLD]
+
+    def lose_pods(self) -> None:
+        """Let everything of the Pods be gone but what is staged, as a crash between the two calls leaves it."""
+        for lock in self.locks():
+            subprocess.run(["losetup", "--detach", lock], check=True)
+        for path in sorted(self.mounts(), reverse=True):
+            if not path.endswith("/globalmount"):
+                subprocess.run(["umount", path], check=True)
+        for volume in self.driver.volumes.all():
+            volume.published = {}
+            self.driver.volumes.keep(volume)
+        for uid in (objects.SHOP, objects.GUEST):
+            shutil.rmtree(self.root / "pods" / uid)
+        devices = self.root / "plugins" / NAME / "volumeDevices"
+        for file in (*devices.glob("publish/*/*"), *devices.glob("*/dev/*")):
+            file.unlink()
 
     def remains(self) -> Mapping[str, object]:
         """Give what is left of any volume, with the driver, too."""
@@ -204,3 +222,22 @@ def test_kubelet_goes_on_with_a_driver_s_volumes_and_takes_them_down(csi_site: C
     site.kill_kubelet()
     assert site.kubelet_clears() == []
     assert site.remains() == {}
+
+
+def test_what_is_staged_for_no_pod_is_unstaged_by_volmgrd_and_kept_for_ever_by_kubelet(csi_site: CsiSite) -> None:
+    site = csi_site
+    site.put_pods()
+    site.kubelet_mounts()
+    site.kill_kubelet()
+    site.remove_pods()
+    site.lose_pods()
+    mounts = site.mounts()
+    assert len(mounts) == 1
+    site.kubelet_clears()
+    assert site.mounts() == mounts  # what kubelet does not find by a Pod's directory, it does not know
+    assert [len(volume.staged) for volume in site.driver.volumes.all()] == [1, 1]
+    node = site.volmgr
+    node.start(ready=False)
+    node.volmgr("adopt")
+    site.until_gone()
+    node.stop()

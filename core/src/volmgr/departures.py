@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from volmgr.errors import VolmgrError
 from volmgr.messages import OrphansFound
+from volmgr.reconstruct import kept_devices
 from volmgr.report.events import Severity
 from volmgr.report.volumes import missing_type
 from volmgr.report.world import Orphan
@@ -85,8 +86,7 @@ class Departures:
         for path in [path for path, orphan in self._world.orphans.items() if orphan.pod_uid == uid]:
             del self._world.orphans[path]
         for orphan in map(self._explained, message.kept):
-            self._world.orphans[orphan.path] = orphan
-            self._desk.event(Severity.WARNING, "OrphanKept", f"{orphan.path} is kept: {orphan.reason}", uid=uid)
+            self._keep(orphan)
         self._drop_gone(message)
         self._clearing.discard(uid)
         if message.failed:
@@ -105,6 +105,10 @@ class Departures:
             else:
                 self._tenancy.populate(uid)
         self._desk.touched[uid] = None
+
+    def _keep(self, orphan: Orphan) -> None:
+        self._world.orphans[orphan.path] = orphan
+        self._desk.event(Severity.WARNING, "OrphanKept", f"{orphan.path} is kept: {orphan.reason}", uid=orphan.pod_uid)
 
     def _drop_gone(self, message: Tidied) -> None:
         """Forget volumes of missing types whose directory was empty: nobody else will say that they are gone."""
@@ -132,11 +136,15 @@ class Departures:
 
         def look() -> OrphansFound:
             uids = {*host.files.names(host.paths.pods), *host.files.names(host.paths.state / "mounts")}
-            return OrphansFound(tuple(sorted(uids)))
+            return OrphansFound(tuple(sorted(uids)), kept_devices(host, self._world.plugins))
 
         self._desk.run("looking for orphaned Pods", look, self.look_for_orphans, delay)
 
     def tidy_orphans(self, message: OrphansFound) -> None:
+        known = {str(volume.device_target) for volume in self._world.actual}
+        for path, reason in message.devices:
+            if path not in known and path not in self._world.orphans:
+                self._keep(Orphan(pod_uid="", path=path, reason=reason))
         for uid in message.uids:
             if uid not in self._world.pods:
                 self._strangers.add(uid)

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from volmgr.actual import ActualVolume, Cause, PodMount
 from volmgr.errors import NotOurs, OperationError, PluginError, VolmgrError
-from volmgr.found_driver import Staged, found_driver, staged_volumes
+from volmgr.found_driver import found_driver
 from volmgr.journal import Journal, MountRecord, SpecRecord, VolumeRecord
-from volmgr.model.driver_sources import CSI_FIELD
-from volmgr.model.names import CSI, kubelet_plugin, pod_volume_name, shared_volume_name, unescape
+from volmgr.model.names import kubelet_plugin, pod_volume_name, shared_volume_name, unescape
 from volmgr.model.volume import Attachable, Facets, Presence, VolumeMode, VolumeSpec
-from volmgr.plugin import Found
+from volmgr.plugin import DeviceMountable, Found, FoundDevice
 from volmgr.populator import typed_spec
 
 if TYPE_CHECKING:
@@ -63,8 +62,7 @@ class _Reconstruction:
             self._add_recorded(record, None)
         for shared in self.shared.values():
             self._volume_of(shared.volume, shared.plugin, shared.spec)
-        for staged in staged_volumes(self.host):
-            self._add_staged(staged)
+        self._add_devices()
         return tuple(self.volumes.values())
 
     def _directories(self) -> list[Found]:
@@ -248,20 +246,76 @@ class _Reconstruction:
         )
         self.volumes[name] = replace(known, device_label=known.device_label or label).with_mount(mount)
 
-    def _add_staged(self, staged: Staged) -> None:
-        """Take a volume that no Pod has, and no record is of, for one whose unmounting a kubelet did not come to."""
-        volume_type = self.plugins.of_directory(CSI, staged.driver)
-        spec = _spec_of_staged(volume_type, staged) if volume_type else None
-        facets = _facets(volume_type, spec)
-        if volume_type is None or spec is None or facets is None or not facets.device:
-            return
-        try:
-            name = shared_volume_name(CSI, volume_type.ask("volume_name", spec))
-            target = volume_type.ask("device_target", spec, self.host)
-        except PluginError:  # ask() has logged it
-            return
-        if name not in self.volumes and target == staged.target:
-            self._add(name, volume_type.name, spec, spec.mode, found_in=CSI)
+    def _add_devices(self) -> None:
+        """Take node's mounts that no Pod's directory and no record led to for volumes that somebody left so."""
+        for finder in self.plugins.types.values():
+            for found in devices_of(finder, self.host):
+                spec = found.spec
+                owner = self.plugins.owner_of(spec.type, spec.driver) if spec is not None else None
+                name = _name_of_device(found, owner, self.host)
+                if spec is not None and owner is not None and name:
+                    self._add_device(name, owner, found, spec)
+
+    def _add_device(self, name: str, owner: VolumeType, found: FoundDevice[Any], spec: VolumeSpec[Any]) -> None:
+        plugin = kubelet_plugin(owner.name, spec.type, spec.driver)
+        volume = self.volumes.get(name)
+        if volume is None:
+            known = replace(spec, reconstructed=True)
+            volume = self._add(name, owner.name, known, spec.mode, found.device_path, found_in=plugin)
+        if volume.device is Presence.NO:
+            volume = replace(
+                volume, device=Presence.UNCERTAIN, device_cause=Cause.RECONSTRUCTION, device_target=found.target
+            )
+        for uid in found.pod_uids:
+            if uid not in volume.mounts:
+                left = PodMount(pod_uid=uid, spec_name=spec.name, state=Presence.UNCERTAIN, cause=Cause.RECONSTRUCTION)
+                volume = volume.with_mount(left)
+        self.volumes[name] = replace(volume, device_label=volume.device_label or found.selinux_label)
+
+
+def devices_of(volume_type: VolumeType, host: Host) -> tuple[FoundDevice[Any], ...]:
+    """Give the node's mounts that a type finds on disk; what goes wrong with one type does not keep others waiting."""
+    if not isinstance(volume_type.plugin, DeviceMountable):
+        return ()
+    try:
+        found: tuple[FoundDevice[Any], ...] = volume_type.ask("devices", host)
+    except VolmgrError as error:
+        log.warning("the node's mounts of %s are not looked through: %s", volume_type.name, error)
+        return ()
+    return found
+
+
+def kept_devices(host: Host, plugins: Plugins) -> tuple[tuple[str, str], ...]:
+    """Give the paths of node's mounts that nobody takes away, each with the reason."""
+    kept: list[tuple[str, str]] = []
+    for finder in plugins.types.values():
+        for found in devices_of(finder, host):
+            spec = found.spec
+            owner = plugins.owner_of(spec.type, spec.driver) if spec is not None else None
+            if spec is None:
+                kept.append((str(found.target), found.problem))
+            elif owner is not finder and not _name_of_device(found, owner, host):
+                serves = (
+                    f"is served by {owner.origin}, which does not have it there" if owner else "is served by nobody"
+                )
+                kept.append((str(found.target), f"driver {spec.driver}, of which it is, {serves}"))
+    return tuple(kept)
+
+
+def _name_of_device(found: FoundDevice[Any], owner: VolumeType | None, host: Host) -> str:
+    """Give the unique name of a volume whose device was found; empty where its type would not have it there."""
+    facets = _facets(owner, found.spec)
+    if owner is None or found.spec is None or facets is None or not facets.device:
+        return ""
+    if not isinstance(found.spec.source, owner.source_of(found.spec.type, found.spec.driver) or object):
+        return ""  # a class that reads another source than who found it
+    try:
+        if owner.ask("device_target", found.spec, host) != found.target:
+            return ""
+        plugin = kubelet_plugin(owner.name, found.spec.type, found.spec.driver)
+        return shared_volume_name(plugin, owner.ask("volume_name", found.spec))
+    except VolmgrError:
+        return ""
 
 
 def _kubelet_plugin(plugin: str, spec: SpecRecord) -> str:
@@ -281,15 +335,6 @@ def _facets(volume_type: VolumeType | None, spec: VolumeSpec[Any] | None) -> Fac
     except VolmgrError:
         return None
     return facets
-
-
-def _spec_of_staged(volume_type: VolumeType, staged: Staged) -> VolumeSpec[Any] | None:
-    source = {"driver": staged.driver, "volumeHandle": staged.handle}
-    try:
-        spec = typed_spec(volume_type, CSI_FIELD, staged.driver, source, name=staged.spec_name)
-    except VolmgrError:  # a class whose volumes are told apart by something else
-        return None
-    return replace(spec, mode=staged.mode, reconstructed=True)
 
 
 def _spec_of(volume_type: VolumeType, record: SpecRecord) -> VolumeSpec[Any] | None:

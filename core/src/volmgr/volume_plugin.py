@@ -27,6 +27,7 @@ from volmgr.requests import (
     Expand,
     Expanded,
     Found,
+    FoundDevice,
     Measure,
     Measured,
     Mount,
@@ -179,6 +180,14 @@ class DeviceMountable(Generic[S]):
     def device_target(self, spec: VolumeSpec[S], host: Host) -> Path:
         """Give the directory of the node's mount (kubelet's GetDeviceMountPath); pure."""
         raise NotImplementedError
+
+    def devices(self, host: Host) -> tuple[FoundDevice[S], ...]:
+        """Find the node's mounts of this type on disk; changes nothing.
+
+        Asked at start: what no Pod has, and no record is of, is unmounted when nobody wants it.
+        """
+        del host
+        return ()
 
     def mount_device(self, request: MountDevice[S], host: Host) -> DeviceMounted:
         """Mount the volume once for the node, or set its device up (BLOCK)."""

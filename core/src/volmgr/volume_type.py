@@ -24,6 +24,7 @@ from volmgr.plugin import (
     DeviceUnmounted,
     Expanded,
     Facets,
+    FoundDevice,
     Measured,
     Mounted,
     Reconstructed,
@@ -65,10 +66,11 @@ ANSWERS: Mapping[str, tuple[type, ...]] = {
     "endpoint": (str,),
     "exclusive": (tuple,),
     "device_target": (Path,),
+    "devices": (tuple,),
 }
 """The type of value that each pure method returns."""
 
-ITEMS: Mapping[str, type] = {"references": Reference, "exclusive": str}
+ITEMS: Mapping[str, type] = {"references": Reference, "exclusive": str, "devices": FoundDevice}
 """The type of each item of those that return a tuple."""
 
 HOOKS = {f"volmgr_{name}": name for name in OPERATIONS}

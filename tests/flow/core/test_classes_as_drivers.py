@@ -227,38 +227,6 @@ def test_of_a_device_the_file_lies_with_the_plugin(host: FakeHost, mine: Script,
     assert (found.name, found.plugin, found.mode.value) == (f"{CSI}/{DRIVER}^v1", Blocks.name, "Block")
 
 
-@pytest.mark.parametrize(("mapped", "calls"), [(False, ["unmount_device"]), (True, [])])
-def test_a_device_that_was_staged_for_no_pod_is_taken_away_unless_some_map_is_made_of_it(
-    host: FakeHost, mine: Script, mapped: bool, calls: list[str]
-) -> None:
-    mine.facets = Facets(device=True, block=True)
-    node = TestNode(host, plugins_of(Blocks(mine)))
-    maps = host.paths.block_maps(CSI)
-    for directory in ("pv-d1/data", "pv-d1/dev", "staging/pv-d1"):
-        host.mkdir(maps / directory)
-    host.put(maps / "pv-d1/data/vol_data.json", json.dumps({"driverName": DRIVER, "volumeHandle": "v1"}).encode())
-    if mapped:
-        host.put(maps / "pv-d1/dev/u9", b"")
-    node.sources_ready()
-    assert mine.calls == calls
-
-
-@pytest.mark.parametrize("said", [{}, {"volumeHandle": "v1"}, {"driverName": OTHER, "volumeHandle": "v1"}], ids=repr)
-def test_what_lies_in_the_place_of_a_staged_volume_and_says_nothing_is_left_alone(
-    host: FakeHost, mine: Script, said: Mapping[str, str]
-) -> None:
-    mine.facets = Facets(device=True, block=True)
-    node = TestNode(host, plugins_of(Blocks(mine)))
-    top = host.paths.plugin(CSI)
-    host.mkdir(top / DRIVER / "aa/globalmount")
-    host.put(top / DRIVER / "aa/vol_data.json", json.dumps(said).encode())
-    host.put(top / "file", b"")
-    host.put(top / DRIVER / "file", b"")
-    host.mkdir(top / "volumeDevices/pv-d1/dev")
-    node.sources_ready()
-    assert (mine.calls, list(node.world.actual)) == ([], [])
-
-
 def test_a_record_says_whose_it_is_whatever_the_file_says(node: TestNode, mine: Script, generic: Script) -> None:
     node.apply(pod("web", csi(), uid="u1"))
     say(node, json.dumps({"driverName": OTHER}).encode())

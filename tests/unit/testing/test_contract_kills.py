@@ -19,6 +19,7 @@ from volmgr.plugin import (
     Expanded,
     Facets,
     Found,
+    FoundDevice,
     Handles,
     Host,
     Measurable,
@@ -392,6 +393,12 @@ class LeavesItsDeviceDirectory(LoopDisk):
         return DeviceUnmounted()
 
 
+class FindsWhatIsGone(LoopDisk):
+    def devices(self, host: Host) -> tuple[FoundDevice[LoopDiskSource], ...]:
+        target = host.paths.plugin(self.name) / "mounts/gone"
+        return (*super().devices(host), FoundDevice(target=target, problem="nothing says which it is"))
+
+
 class RemembersDevices(LoopDisk):
     def __init__(self) -> None:
         self._mounted: set[str] = set()
@@ -530,6 +537,7 @@ BROKEN: dict[str, type[VolumePlugin[Any]]] = {
     "a_second_device_mount_changes_nothing": CountsDeviceMounts,
     "user_data_survives_its_device_s_unmount": FormatsWhatIsNotMounted,
     "nothing_is_left_after_a_device_unmount": LeavesItsDeviceDirectory,
+    "a_device_is_found_without_its_pod": FindsWhatIsGone,
     "a_device_unmount_needs_names_only": RemembersDevices,
     "a_killed_device_mount_is_completed_by_the_next": TakesADirectoryForAMount,
     "a_killed_device_mount_can_be_unmounted": LeavesAStampOnTheDevice,

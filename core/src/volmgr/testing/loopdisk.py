@@ -26,6 +26,7 @@ from volmgr.plugin import (
     Expanded,
     Facets,
     Found,
+    FoundDevice,
     Handles,
     Host,
     Measurable,
@@ -103,6 +104,14 @@ class LoopDisk(
         block = spec.mode is VolumeMode.BLOCK
         return (_maps if block else _mounts)(host) / quote(spec.source.path, safe="")
 
+    def devices(self, host: Host) -> tuple[FoundDevice[LoopDiskSource], ...]:
+        top = _mounts(host)
+        return tuple(
+            FoundDevice(target=top / name, spec=_spec(name, LoopDiskSource(path=unquote(name))))
+            for name in host.files.names(top)
+            if host.mounts.is_mount_point(top / name)
+        )
+
     def mount_device(self, request: MountDevice[LoopDiskSource], host: Host) -> DeviceMounted:
         if request.mode is VolumeMode.FILESYSTEM:
             fstype = request.spec.source.fs_type
@@ -149,7 +158,7 @@ class LoopDisk(
         if path is None:
             raise NotReconstructible(f"{found.path}: neither mounted nor mapped, so its image is not known")
         loops = host.block.find_loops(Path(path))
-        spec = VolumeSpec(name=found.spec_name, type="loopDisk", source=LoopDiskSource(path=path), mode=found.mode)
+        spec = _spec(found.spec_name, LoopDiskSource(path=path), found.mode)
         return Reconstructed(spec=spec, device_path=str(loops[0]) if loops else "")
 
     def measure(self, request: Measure, host: Host) -> Measured:
@@ -168,6 +177,10 @@ def _formatted_image(image: Path, host: Host) -> None:
     device = host.block.attach_loop(image)
     host.commands.run(("mkfs.ext4", "-q", "-F", str(device)))
     host.block.detach_loop(device)
+
+
+def _spec(name: str, source: LoopDiskSource, mode: VolumeMode = VolumeMode.FILESYSTEM) -> VolumeSpec[LoopDiskSource]:
+    return VolumeSpec(name=name, type="loopDisk", source=source, mode=mode)
 
 
 def _mounts(host: Host) -> Path:

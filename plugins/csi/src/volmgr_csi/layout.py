@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOUNT = "mount"
 """What a driver makes in a Pod's volume directory: there the volume is mounted."""
 DIRECTORY_MODE = 0o750
-_GLOBAL_MOUNT = "globalmount"
+GLOBAL_MOUNT = "globalmount"
 
 
 def digest(handle: str) -> str:
@@ -36,7 +36,7 @@ def device_target(host: Host, driver: str, handle: str, spec_name: str, mode: Vo
     """Give what the core takes for the node's mount: the directory of the mount, or of the block map."""
     if mode is VolumeMode.BLOCK:
         return host.paths.block_maps(NAME) / spec_name / "dev"
-    return host.paths.plugin(NAME) / driver / digest(handle) / _GLOBAL_MOUNT
+    return host.paths.plugin(NAME) / driver / digest(handle) / GLOBAL_MOUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,5 +62,10 @@ def published(host: Host, target: Path, pod_uid: str, spec_name: str, mode: Volu
     """Give the place of one Pod's volume, by the target of a request."""
     if mode is VolumeMode.BLOCK:
         maps = host.paths.block_maps(NAME)
-        return Place(maps / "publish" / spec_name / pod_uid, maps / spec_name / "data")
+        return Place(publications(host, spec_name) / pod_uid, maps / spec_name / "data")
     return Place(target / MOUNT, target)
+
+
+def publications(host: Host, spec_name: str) -> Path:
+    """Give the directory in which a driver publishes a block volume, for each Pod by its UID."""
+    return host.paths.block_maps(NAME) / "publish" / spec_name

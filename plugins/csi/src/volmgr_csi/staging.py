@@ -189,9 +189,11 @@ def _clear(
         log.warning("%s is not mounted, yet there is something in it: it is kept; move it away", place.path)
     undoing.remove_data(place.data, host)
     if mode is VolumeMode.BLOCK:
-        for directory in (request.target, request.target.parent):
+        published = layout.publications(host, place.path.name)
+        for directory in (published, request.target, request.target.parent):
             host.files.remove_directory(directory)
-        undoing.remove_shared(place.path.parent, host)
+        for directory in (published.parent, place.path.parent):
+            undoing.remove_shared(directory, host)
     else:
         undoing.remove_shared(place.data.parent, host)
     trace.remove()

@@ -25,6 +25,7 @@ from volmgr.plugin import (
     Expanded,
     Facets,
     Found,
+    FoundDevice,
     Handles,
     Host,
     Measurable,
@@ -49,7 +50,7 @@ from volmgr.plugin import (
     attachment_name,
     csi_volume_name,
 )
-from volmgr_csi import attaching, layout, looking, needs, publishing, staging
+from volmgr_csi import attaching, layout, looking, needs, publishing, staged, staging
 from volmgr_csi.drivers import drivers_of
 from volmgr_csi.settings import NAME, CsiSettings
 
@@ -112,6 +113,9 @@ class Csi(
     def device_target(self, spec: VolumeSpec[CsiSource], host: Host) -> Path:
         source = spec.source
         return layout.device_target(host, source.driver, source.volume_handle, spec.name, spec.mode)
+
+    def devices(self, host: Host) -> tuple[FoundDevice[CsiSource], ...]:
+        return staged.devices(host)
 
     def mount_device(self, request: MountDevice[CsiSource], host: Host) -> DeviceMounted:
         return staging.stage(request, host)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pytest
 
-from volmgr.plugin import Applies, Attachable, Expandable, Measurable, PayloadVolume, VolumePlugin
+from volmgr.plugin import Applies, Attachable, DeviceMountable, Expandable, Measurable, PayloadVolume, VolumePlugin
 from volmgr.testing.volume import Volume
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Ability(StrEnum):
     EXPAND = "cannot grow"
     MEASURE = "cannot be measured"
     RECONSTRUCT = "cannot be rebuilt from disk"
+    FOUND = "leave nothing on the node by which their devices are found"
     DIRECTORY = "have no directory of their own"
     GROUP = "do not give their files to a group themselves"
     PAYLOAD = "are not made of objects"
@@ -40,6 +41,12 @@ def _is_rebuilt(volume: Volume) -> bool:
     return volume.facets.directory and reconstruct is not VolumePlugin[Any].reconstruct
 
 
+def _is_found(volume: Volume) -> bool:
+    plugin = volume.plugin
+    finds = isinstance(plugin, DeviceMountable) and type(plugin).devices is not DeviceMountable[Any].devices
+    return finds and volume.has_device
+
+
 _TESTS: dict[Ability, Callable[[Volume], bool]] = {
     Ability.ATTACH: lambda volume: isinstance(volume.plugin, Attachable) and volume.facets.attach,
     Ability.DEVICE: lambda volume: volume.has_device,
@@ -47,6 +54,7 @@ _TESTS: dict[Ability, Callable[[Volume], bool]] = {
     Ability.EXPAND: lambda volume: isinstance(volume.plugin, Expandable) and volume.facets.expand,
     Ability.MEASURE: lambda volume: isinstance(volume.plugin, Measurable) and not volume.is_block,
     Ability.RECONSTRUCT: _is_rebuilt,
+    Ability.FOUND: _is_found,
     Ability.DIRECTORY: lambda volume: volume.facets.directory and not volume.is_block,
     Ability.GROUP: lambda volume: volume.facets.fs_group is Applies.PLUGIN and not volume.is_block,
     Ability.PAYLOAD: lambda volume: isinstance(volume.plugin, PayloadVolume),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from volmgr.errors import BusyError, OperationError, TransientError, UncertainError, VolmgrError
 from volmgr.host.interface import Host
-from volmgr.plugin import Expandable, Measurable, Mounted, VolumePlugin
+from volmgr.plugin import DeviceMountable, Expandable, FoundDevice, Measurable, Mounted, VolumePlugin
 from volmgr.testing.contract.abilities import Ability, can
 from volmgr.testing.contract.subject import MOUNT, Stage, Step, Subject
 from volmgr.testing.fault_host import Fault, FaultHost, Killed, When
@@ -81,6 +81,11 @@ def mount_device(stage: Stage, host: Host) -> object:
 def unmount_device(stage: Stage, host: Host) -> object:
     """Undo that."""
     return stage.volume.unmount_device(host)
+
+
+def found(stage: Stage) -> tuple[FoundDevice[Any], ...]:
+    """Find the node's mounts of the volume's type."""
+    return cast("DeviceMountable[Any]", stage.volume.plugin).devices(stage.host)
 
 
 def expand(stage: Stage, host: Host) -> object:

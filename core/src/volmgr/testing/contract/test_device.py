@@ -15,6 +15,7 @@ from volmgr.testing.contract.attempts import (
     assert_the_next_completes,
     assert_uncertain_stays_uncertain,
     expand,
+    found,
     leftovers,
     mount_device,
     mounted_and_unmounted,
@@ -120,6 +121,28 @@ def test_a_failed_device_unmount_can_be_repeated(subject: Subject) -> None:
 def test_what_is_uncertain_of_a_device_is_never_reported_as_less(subject: Subject) -> None:
     """Prevents: mkfs that was killed at its deadline, reported as if nothing had happened."""
     assert_uncertain_stays_uncertain(subject, mount_device, Step.ATTACHED)
+
+
+@needs(Ability.FOUND)
+def test_a_device_is_found_without_its_pod(subject: Subject) -> None:
+    """Prevents: node mounts that stay for ever where a kubelet, or a daemon whose records are lost, had ended."""
+    stage = subject.stage(Step.ATTACHED)
+    before = stage.state()
+    assert found(stage) == ()
+    ready = replace(stage, volume=stage.volume.set_up(stage.host))
+    after = stage.state()
+    devices, target = found(ready), ready.volume.device_target(ready.host)
+    assert stage.state() == after
+    assert len(devices) <= 1
+    assert devices or target is None or not ready.host.mounts.is_mount_point(target)
+    for device in devices:
+        assert (device.target, device.problem) == (target, "")
+        assert device.spec is not None
+        assert isinstance(device.spec.source, type(ready.volume.source))
+        assert ready.volume.name_of(device.spec) == ready.volume.unique_name
+    replace(ready.volume, plugin=subject.plugin()).unmount_device(ready.host)
+    assert leftovers(stage, before) == {}
+    assert found(stage) == ()
 
 
 def test_errors_of_device_operations_are_those_of_volmgr(subject: Subject) -> None:
