@@ -117,11 +117,15 @@ class Provisioning:
             self._want(f"claim {ref_of(item)}", self._wish(item, change.revision))
         elif isinstance(item, StorageClass):
             self.retry_all()
+        elif isinstance(item, PersistentVolume):
+            self.look_again()
 
     def lose(self, change: ObjectLeft) -> None:
         """Take note that an object is gone."""
         if change.ref.kind == "PersistentVolumeClaim":
             self._want(f"claim {change.ref}", None)
+        elif change.ref.kind == "PersistentVolume":
+            self.look_again()
 
     def finish(self, message: VolumeUnfinished) -> None:
         """End what was begun for a volume whose claim is gone."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.flow.core.pool import Pool, PoolProvisioner
-from tests.flow.core.test_provisioning import NAMED, claim, fast, new_node, volume, wanted
-from tests.unit.sources.claim_bench import Document, asking, pvc
+from tests.flow.core.pool import NAME, Pool, PoolProvisioner
+from tests.flow.core.test_provisioning import NAMED, claim, delete_data, fast, new_node, volume, wanted
+from tests.unit.sources.claim_bench import Document, asking, pv, pvc
 from volmgr.errors import OperationError, UncertainError
 from volmgr.report.claims import claims_report
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed
@@ -128,6 +128,55 @@ def test_whatever_cannot_be_recorded_once_a_volume_that_goes_with_its_pod_goes(h
         if full.verbs.count("files.write") < written + number:
             return
     pytest.fail("there were more writes than expected")
+
+
+# --- storage that two volumes name ---
+
+
+def of_disk(name: str, disk: str) -> Document:
+    """Give a PersistentVolume of a file, of what the pool calls so."""
+    document = pv(name, "1Gi", storageClassName="")
+    spec = {key: value for key, value in document["spec"].items() if key != "hostPath"}
+    return {**document, "spec": {**spec, "diskProbe": {"disk": disk}}}
+
+
+def test_what_another_persistent_volume_names_too_is_not_deleted(node: TestNode, pool: Pool) -> None:
+    node.put_file("class.yaml", fast())
+    node.put_file("c.yaml", wanted())
+    node.put_file("twin.yaml", of_disk("twin", NAMED))
+    node.remove_file("c.yaml")
+    with pytest.raises(OperationError, match=r"PersistentVolume twin of twin.yaml is the same storage"):
+        delete_data(node)
+    assert pool.volumes.keys() == {NAMED}
+    node.remove_file("twin.yaml")
+    assert delete_data(node) == ""
+
+
+def test_a_deletion_that_was_begun_waits_while_another_persistent_volume_names_the_storage(
+    node: TestNode, pool: Pool
+) -> None:
+    node.put_file("class.yaml", fast())
+    node.put_file("c.yaml", wanted())
+    node.remove_file("c.yaml")
+    pool.before.append(OperationError("the pool sleeps"))
+    assert delete_data(node) == "the pool sleeps"
+    node.put_file("twin.yaml", of_disk("twin", NAMED))
+    node.advance(100)
+    assert pool.volumes.keys() == {NAMED}
+    node.remove_file("twin.yaml")
+    node.advance(100)
+    assert pool.volumes == {}
+
+
+def test_who_gives_one_storage_for_two_claims_gives_the_second_none(node: TestNode, pool: Pool) -> None:
+    node.put_file("twin.yaml", of_disk("twin", NAMED))
+    node.put_file("class.yaml", fast())
+    node.put_file("c.yaml", wanted())
+    assert f"what {NAME} made as PersistentVolume {NAMED} is PersistentVolume twin already" in claim(node).message
+    node.remove_file("twin.yaml")
+    node.advance(1)
+    assert claim(node).phase == "Bound"
+    assert pool.made == [NAMED]
 
 
 # --- records that cannot be read ---

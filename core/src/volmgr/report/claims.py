@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from volmgr import pairing
 from volmgr.claims import BOUND, CLAIM_FIELDS, claim_ref
 from volmgr.errors import OperationError
+from volmgr.model.driver_sources import CSI_FIELD
+from volmgr.model.names import CSI, csi_volume_name, shared_volume_name
 from volmgr.model.objects import PersistentVolumeClaim, StorageClass, ref_of
 from volmgr.model.volume import PersistentVolume
 from volmgr.operations import Operation, Verb
@@ -171,7 +173,7 @@ def check_deletable(world: World, pv: PersistentVolume) -> None:
     name = f"PersistentVolume {pv.metadata.name}"
     if not _is_made_here(world, ref_of(pv)):
         raise OperationError(f"{name} was not made by volmgr, so it deletes nothing of it; delete it by hand")
-    why = _users_of(world, pv)
+    why = _twin_of(world, pv) or _users_of(world, pv)
     if why:
         raise OperationError(f"{name} is not deleted: {why}")
 
@@ -181,14 +183,29 @@ def hindrance(world: World, pv: PersistentVolume) -> str:
 
     A Pod that has its claim, a mount, device or attachment that is there or may be, and that this is not known yet.
     """
-    why = _users_of(world, pv)
+    why = _twin_of(world, pv) or _users_of(world, pv)
     if why:
         return why
-    handle = pv.source.get("volumeHandle")
+    shared = ""
+    if pv.type == CSI_FIELD:
+        storage = csi_volume_name(str(pv.source.get("driver")), str(pv.source.get("volumeHandle")))
+        shared = shared_volume_name(CSI, storage)
     for volume in world.actual:
         spec = volume.spec
-        if (spec is not None and spec.name == pv.metadata.name) or (handle and volume.name.endswith(f"^{handle}")):
+        if (spec is not None and spec.name == pv.metadata.name) or volume.name == shared:
             return f"{volume.name} is, or may be, still set up on this node; volmgr plan says what is next for it"
+    return ""
+
+
+def _twin_of(world: World, pv: PersistentVolume) -> str:
+    """Say which other volume is the same to what stores it: what is on it may be somebody else's."""
+    for entry in world.objects.values():
+        other = entry.item
+        if not isinstance(other, PersistentVolume) or other.metadata.name == pv.metadata.name:
+            continue
+        if pairing.is_same_storage(pv, other):
+            where = f"PersistentVolume {other.metadata.name} of {entry.origin}"
+            return f"{where} is the same storage; remove that first, if what is on it is not wanted"
     return ""
 
 

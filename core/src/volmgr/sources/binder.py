@@ -421,6 +421,11 @@ class Binder:
         """Say whether it is recorded that some claim had a volume of this name, be it in a record that is damaged."""
         return self._bindings.of_volume(name) is not None or self._stock.is_damaged(name)
 
+    def twin_of(self, pv: PersistentVolume) -> str:
+        """Give another volume that is the same as this one to what stores it; empty when there is none."""
+        others = (self._stock.stated(name) for name in self._stock.volumes if name != pv.metadata.name)
+        return next((other.metadata.name for other in others if pairing.is_same_storage(pv, other)), "")
+
     def is_released(self, name: str) -> bool:
         """Say whether a volume's claim is gone for good, and no other has it."""
         held = self._bindings.of_volume(name)

@@ -15,7 +15,7 @@ from typing import cast
 import msgspec
 
 from volmgr import pairing
-from volmgr.errors import OperationError, SpecError
+from volmgr.errors import OperationError, SpecError, UncertainError
 from volmgr.manifest import recall
 from volmgr.model.meta import ObjectRef
 from volmgr.model.names import source_revision
@@ -113,12 +113,23 @@ class Provisions:
             return frozenset(each.name for each in self._volumes.all())
 
     def complete(self, name: str, made: Provisioned) -> PersistentVolume:
-        """Let a volume be there that was made. Raises OperationError; SpecError when what was made is no volume."""
+        """Let a volume be there that was made.
+
+        Raises OperationError, SpecError when what was made is no volume, UncertainError when it is one already.
+        """
         with self._lock:
             begun = self._volumes.find(name)
             if begun is None or not is_being_made(begun):
                 raise OperationError(f"PersistentVolume {name} is not being made")
-            return self._put(replace(begun, stage=Stage.MADE, manifest=_manifest(begun, made)))
+            volume = replace(begun, stage=Stage.MADE, manifest=_manifest(begun, made))
+            twin = self._binder.twin_of(persistent_volume(volume))
+            if twin:
+                maker = begun.storage_class.provisioner
+                raise UncertainError(
+                    f"what {maker} made as PersistentVolume {name} is PersistentVolume {twin} already, which may be"
+                    " somebody's: no second one is made of it; remove that one, or have the driver mended"
+                )
+            return self._put(volume)
 
     def abandon(self, name: str) -> None:
         """Forget a volume that was not made: nothing is left of it. Raises OperationError."""
