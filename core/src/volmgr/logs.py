@@ -31,11 +31,18 @@ class JsonFormatter(logging.Formatter):
 class TextFormatter(logging.Formatter):
     """Level, what happened, and which Pod and volume it concerns."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Give the line of a record."""
-        text = super().format(record)
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's
+        """Give the line of a record, as text alone: a volume's handle, or a file's name, may be anything."""
+        text = super().formatMessage(record)
         about = " ".join(f"{name}={value}" for name in ("pod", "volume") if (value := getattr(record, name, "")))
-        return f"{text} [{about}]" if about else text
+        return "".join(map(_shown, f"{text} [{about}]" if about else text))
+
+
+def _shown(char: str) -> str:
+    """Give a character so that it moves no cursor, and begins no line that looks like another record."""
+    if char == "\n":
+        return "\n    "
+    return char if char.isprintable() else char.encode("unicode_escape").decode()
 
 
 def configure(style: str, level: int = logging.INFO) -> None:
