@@ -187,6 +187,17 @@ def test_a_size_that_the_driver_does_not_say_is_what_was_asked_for(control: Cont
     assert maker.provision(WISH, control.host).size == 0
 
 
+@pytest.mark.parametrize("size", ["-1", "8Ei", "1e30"])
+def test_a_size_that_csi_cannot_say_is_the_claims_fault(control: Control, maker: CsiProvisioner, size: str) -> None:
+    asked = Quantity.parse(size)
+    with pytest.raises(SpecError, match=r"resources\.requests\.storage: .* bytes are no size of a volume"):
+        maker.provision(replace(WISH, claim=replace(CLAIM, requests={"storage": asked})), control.host)
+    handle = made(control, maker)
+    with pytest.raises(SpecError, match=r"resources\.requests\.storage"):
+        maker.grow(GrowVolume(volume=volume(handle), storage_class=FAST, size=asked.to_int()), control.host)
+    assert control.methods() == ["CreateVolume"]
+
+
 def test_a_secret_is_named_told_and_waited_for(control: Control, maker: CsiProvisioner) -> None:
     wish = classed(parameters=WITH_KEY)
     assert maker.references(wish) == (KEY,)

@@ -44,6 +44,8 @@ CREATES = "CREATE_DELETE_VOLUME"
 GROWS = "EXPAND_VOLUME"
 LISTS = "LIST_VOLUMES"
 """What a controller service says that it can do."""
+_LARGEST = (1 << 63) - 1
+"""Bytes; CSI counts them in an int64."""
 _DELETES_WITH = "volume.kubernetes.io/provisioner-deletion-secret-name"
 _DELETES_IN = "volume.kubernetes.io/provisioner-deletion-secret-namespace"
 """The annotations of a PersistentVolume that name the Secret with which it is deleted; external-provisioner's."""
@@ -132,7 +134,7 @@ class CsiProvisioner:
             raise SpecError(f"csi driver {name} grows no volumes: it says neither EXPAND_VOLUME nor that nodes do")
         question = csi.ControllerExpandVolumeRequest(
             volume_id=handle,
-            capacity_range=csi.CapacityRange(required_bytes=request.size),
+            capacity_range=csi.CapacityRange(required_bytes=_size(request.size)),
             secrets=_told(request, request.objects),
             volume_capability=_capability(request.volume, driver),
         )
@@ -167,6 +169,7 @@ def _creation(request: Provision, driver: Driver, given: Parameters, host: Host)
     from volmgr_csi.v1 import csi_pb2 as csi
 
     claim, asked = request.claim, request.claim.requests.get("storage")
+    size = _size(asked.to_int() if asked else 0)
     multi_writer = MULTI_WRITER in driver.controller
     told = dict(given.told)
     if host.settings_of(CsiSettings).extra_create_metadata:
@@ -175,7 +178,7 @@ def _creation(request: Provision, driver: Driver, given: Parameters, host: Host)
     here = [csi.Topology(segments=driver.info.topology)] if driver.info.topology else []
     return csi.CreateVolumeRequest(
         name=request.name,
-        capacity_range=csi.CapacityRange(required_bytes=asked.to_int() if asked else 0),
+        capacity_range=csi.CapacityRange(required_bytes=size),
         volume_capabilities=[
             capability(
                 claim.volume_mode,
@@ -189,6 +192,15 @@ def _creation(request: Provision, driver: Driver, given: Parameters, host: Host)
         secrets=_told(request, request.objects),
         accessibility_requirements=csi.TopologyRequirement(requisite=here, preferred=here) if here else None,
     )
+
+
+def _size(asked: int) -> int:
+    """Give the bytes that are asked for as CSI can say them; raises SpecError."""
+    if not 0 <= asked <= _LARGEST:
+        raise SpecError(
+            f"resources.requests.storage: {asked} bytes are no size of a volume; CSI has at most {_LARGEST}"
+        )
+    return asked
 
 
 def _create(driver: Driver, question: csi.CreateVolumeRequest, host: Host, deadline: float) -> csi.Volume:
