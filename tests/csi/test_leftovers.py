@@ -206,3 +206,58 @@ def test_a_volume_that_a_kubelet_left_staged_for_no_pod_is_unstaged_unless_one_w
         (node.manifests / "cafe.json").unlink()
     node.until_clean()
     assert [call.code for call in driver.calls("NodeUnstageVolume")] == ["OK"]
+
+
+def lose(node: CsiNode, driver: ThreadDriver, handle: str) -> None:
+    """Kill a daemon, and lose its records and its Pods' directories; the driver has the volume staged alone."""
+    node.kill()
+    for path in sorted(node.mounts(), reverse=True):
+        if "/pods/" in path:
+            subprocess.run(["umount", path], check=True)
+    for ours in ("pods", "volmgr"):
+        shutil.rmtree(node.root / ours)
+    driver.volumes.keep(replace(driver.volumes.get(handle), published={}))
+
+
+def test_a_volume_that_was_staged_for_no_pod_is_kept_and_named_while_its_file_is_damaged(
+    node: CsiNode, driver: ThreadDriver
+) -> None:
+    driver.add_volume("disk")
+    node.put("disk.json", *objects.bound(driver.name, "disk"))
+    shop = node.put("shop.json", pod("shop", objects.claimed("disk")))
+    node.wait("shop")
+    lose(node, driver, "disk")
+    shop.unlink()
+    (staging,) = node.global_mounts()
+    file = staging.parent / "vol_data.json"
+    said = file.read_text()
+    cut(file)
+    node.start()
+    eventually(lambda: node.json("orphans")["orphans"], lambda: f"an orphan: {node.log_text()}")
+    (kept,) = node.json("orphans")["orphans"]
+    assert kept["path"] == str(staging)
+    assert str(file) in kept["reason"]
+    node.settle()
+    assert driver.calls("NodeUnstageVolume") == []
+    assert is_mounted(str(staging))
+    node.stop()
+    file.write_text(said)
+    node.start()
+    node.until_clean()
+    assert [call.code for call in driver.calls("NodeUnstageVolume")] == ["OK"]
+
+
+def test_a_block_volume_that_is_given_to_a_pod_without_a_directory_is_taken_from_it_and_unstaged(
+    node: CsiNode, driver: ThreadDriver
+) -> None:
+    driver.add_volume("raw", block=True)
+    node.put("raw.json", *objects.bound(driver.name, "raw", volumeMode="Block"))
+    shop = node.put("shop.json", objects.device_pod("shop", objects.claimed("raw")))
+    node.wait("shop")
+    node.kill()
+    shop.unlink()
+    for ours in ("pods", "volmgr"):
+        shutil.rmtree(node.root / ours)
+    node.start()
+    node.until_clean()
+    assert [call.code for call in driver.calls("NodeUnpublishVolume", "NodeUnstageVolume")] == ["OK", "OK"]
