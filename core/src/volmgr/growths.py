@@ -12,12 +12,14 @@ from volmgr.model.growth import Growth, GrowthStep
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import PersistentVolumeClaim
 from volmgr.operations import Ending, Verb
+from volmgr.report.events import Severity
 
 if TYPE_CHECKING:
     from volmgr.actual import ActualVolume
     from volmgr.desired import DesiredVolume
     from volmgr.desk import Desk
     from volmgr.jobs import Job, Result
+    from volmgr.operations import Operation
 
 
 def begun(desk: Desk, job: Job) -> None:
@@ -41,6 +43,17 @@ def look_at(desk: Desk, desired: DesiredVolume, actual: ActualVolume) -> None:
     """Say that a volume has grown while its claim does not know, also where we were killed before that was said."""
     if 0 < desired.known_size < desired.size <= actual.size and desired.grows:
         _tell(desk, desired, GrowthStep.DONE)
+
+
+def refuse(desk: Desk, operation: Operation, desired: DesiredVolume | None) -> None:
+    """Say of what is mounted read-only that it is smaller than its PersistentVolume and stays so, as kubelet does."""
+    mount = desired.mounts.get(operation.pod_uid) if desired else None
+    if desired is None or mount is None or not (mount.spec.read_only and desired.facets.expand):
+        return
+    pv = mount.spec.pv
+    if pv is not None and 0 < desired.known_size < pv.size:
+        text = f"{Verb.EXPAND}: requested read-only file system: it has {desired.known_size} bytes of {pv.size}"
+        desk.event(Severity.WARNING, "FileSystemResizeFailed", text, uid=operation.pod_uid, volume=operation.volume)
 
 
 def remember(desk: Desk, result: Result) -> None:

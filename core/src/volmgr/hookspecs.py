@@ -84,6 +84,10 @@ class Registration:
     ) -> None:
         """Hear of each operation that ended; on a worker thread, must not block."""
 
+    @hookspec
+    def volmgr_attach_limit_reached(self, driver: str, host: Host) -> None:
+        """Hear that a controller found no room on this node for one more volume of a driver of `csi`; on a worker."""
+
 
 class Operations:
     """Group 2: operations, one to one. A wrapper must pass on what `yield` gives."""

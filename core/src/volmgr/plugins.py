@@ -297,6 +297,13 @@ class Plugins:
         except BaseException:  # foreign code, which may raise anything; the operation has ended as it has
             log.exception("a package failed in volmgr_operation_finished")
 
+    def limit_reached(self, driver: str, host: Host) -> None:
+        """Tell the packages that a controller found no room for a volume of a driver; as `finished` does."""
+        try:
+            self.registration.hook.volmgr_attach_limit_reached(driver=driver, host=host)
+        except BaseException:  # foreign code, which may raise anything
+            log.exception("a package failed in volmgr_attach_limit_reached")
+
     @property
     def know_holders(self) -> bool:
         """Say whether some package can be asked who runs a Pod's containers."""

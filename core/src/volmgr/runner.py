@@ -240,6 +240,7 @@ class Runner:
             self._world.admission.forget(name, operation.pod_uid, operation.verb)
             self.refresh_later(name, operation.pod_uid)
             if _is_new(operation, before):
+                growths.refuse(self._desk, operation, result.job.desired)
                 self._desk.appeared(next_mount(name))
             if operation.verb is Verb.UNMOUNT:  # another volume of that Pod may have waited for its name
                 for volume in self._world.desired.of_pod(operation.pod_uid):

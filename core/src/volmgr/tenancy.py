@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from volmgr.attachments import ATTACH_LIMIT
 from volmgr.giving_way import GivingWay
 from volmgr.label_conflicts import LabelConflicts
-from volmgr.messages import HoldersAsked, HoldGone, HoldTaken
+from volmgr.messages import Ask, HoldersAsked, HoldGone, HoldTaken
+from volmgr.model.driver_sources import CSI_FIELD
 from volmgr.model.meta import ObjectRef
-from volmgr.model.objects import Node, Object, ref_of
+from volmgr.model.objects import Node, Object, VolumeAttachment, ref_of
 from volmgr.model.volume import Attachable
 from volmgr.operations import Verb
 from volmgr.populator import Lookup, Stance, every, resolve, stance
@@ -29,6 +31,7 @@ from volmgr.sources.changes import (
 if TYPE_CHECKING:
     from volmgr.desired import DesiredVolume
     from volmgr.desk import Desk
+    from volmgr.messages import Message
     from volmgr.timers import Timer
 
 HOOKS = "hooks"
@@ -191,6 +194,7 @@ class Tenancy:
             all_of=all_of,
             awaited=self.references.awaited,
             absence=self._world.absence,
+            searching=self._world.is_looking_for_drivers(CSI_FIELD),
             controller_attach=self._desk.config.controller_attaches,
         )
 
@@ -213,7 +217,18 @@ class Tenancy:
             self._world.node = change.item
             for uid in tuple(self._world.pods):
                 self.populate(uid)
+        if isinstance(change.item, VolumeAttachment) and change.item.error_code == ATTACH_LIMIT:
+            self._tell_of_limit(change.item.attacher)
         self._resolve_users(ref)
+
+    def _tell_of_limit(self, driver: str) -> None:
+        """Let the packages hear that the node has less room than the driver said, who may ask it anew."""
+
+        def tell() -> Message:
+            self._world.plugins.limit_reached(driver, self._desk.host)
+            return Ask(lambda: None)
+
+        self._desk.outside.submit(tell)
 
     def drop_object(self, change: ObjectLeft) -> None:
         ref = change.ref

@@ -28,6 +28,7 @@ from volmgr.plugin import (
     Where,
     attachment_name,
     csi_volume_name,
+    hookimpl,
 )
 from volmgr.report.why import why
 from volmgr.testing import FakeHost
@@ -186,6 +187,28 @@ def test_what_kept_a_controller_from_attaching_is_said_beside_that_it_has_not(
     assert text in text_of(node)
     assert f"volume {DISK} is not yet in node's status" in text_of(node)
     assert str(error["message"]) in text_of(node)
+
+
+class Audience:
+    """A package that hears of drivers for whose volumes the node has no room."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    @hookimpl
+    def volmgr_attach_limit_reached(self, driver: str) -> None:
+        self.heard.append(driver)
+
+
+def test_packages_hear_that_the_node_has_less_room_than_its_driver_said(node: TestNode) -> None:
+    audience = Audience()
+    node.plugins.registration.register(audience)
+    hear(node)
+    node.serve(attachment(attached=False, attachError={"message": "no such disk", "errorCode": 5}))
+    assert audience.heard == []
+    for message in ("16 of 16", "still 16 of 16"):
+        node.serve(attachment(attached=False, attachError={"message": message, "errorCode": 8}))
+    assert audience.heard == [DRIVER, DRIVER]
 
 
 def test_a_mounted_volume_stays_when_its_attachment_goes(node: TestNode, disk_script: Script) -> None:

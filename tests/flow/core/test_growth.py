@@ -182,6 +182,19 @@ def test_a_claim_is_told_after_a_crash_that_came_first(node: TestNode, disk_scri
     assert disk_script.count("expand") == 1
 
 
+@pytest.mark.parametrize(("capacity", "events"), [("1Gi", 1), ("2Gi", 0)])
+def test_what_is_mounted_read_only_does_not_grow_which_is_said(
+    node: TestNode, disk_script: Script, capacity: str, events: int
+) -> None:
+    offer(node, "2Gi", "ReadOnlyMany", capacity, "NodeResizePending" if events else "")
+    node.apply(pod("web", claim_of("data", "d1", read_only=True), uid="u1"))
+    assert node.is_mounted("web")
+    assert disk_script.count("expand") == 0
+    said = [event for event in node.world.events.after(0) if event.reason == "FileSystemResizeFailed"]
+    assert len(said) == events
+    assert node.growths == []
+
+
 @pytest.fixture
 def disk(host: FakeHost) -> TestNode:
     """A node with a Pod whose disk is mounted on it."""

@@ -289,9 +289,13 @@ def test_a_package_that_fails_to_hear_of_an_operation_is_not_felt(packages: Site
     from volmgr.plugin import hookimpl
     @hookimpl
     def volmgr_operation_finished(volume, outcome): raise OSError("socket")
+    @hookimpl
+    def volmgr_attach_limit_reached(driver): raise OSError("socket")
     """
     packages.install("acme-audit", source)
-    packages.load().finished("v", "mount", "u1", "done", 0.1)
+    plugins = packages.load()
+    plugins.finished("v", "mount", "u1", "done", 0.1)
+    plugins.limit_reached("x", FakeHost())
 
 
 def test_a_field_nobody_serves_names_the_package_that_would() -> None:

@@ -44,7 +44,7 @@ LOCAL = frozenset(
 """Reasons that stay here: they concern the machine, or say what kubelet does not say (unmounting)."""
 OF_NODE = frozenset({"PossibleMemoryBackedVolumesOnDisk"})
 """Reasons that concern the Node, whichever Pod they came with."""
-OF_CLAIM_TOO = frozenset({"FileSystemResizeSuccessful"})
+OF_CLAIM_TOO = frozenset({"FileSystemResizeFailed", "FileSystemResizeSuccessful"})
 """Reasons that concern the claim of the volume as well as its Pods."""
 _ACTIONS: Mapping[str, str] = {
     "FailedAttachVolume": "AttachVolume",

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from volmgr.plugin import Drivers, Host, Provisioner, Service, VolumePlugin, hookimpl
+from volmgr_csi.drivers import drivers_of
 from volmgr_csi.provisioner import CsiProvisioner
 from volmgr_csi.registrar import Registrar
 from volmgr_csi.settings import CsiSettings
@@ -22,6 +23,12 @@ def volmgr_volume_plugins() -> Iterable[type[VolumePlugin[Any]]]:
 def volmgr_driver_watchers(drivers: Drivers, host: Host) -> Iterable[Service]:
     """Register drivers, by their registrars or by the configuration."""
     return (Registrar(drivers, host, host.settings_of(CsiSettings)),)
+
+
+@hookimpl
+def volmgr_attach_limit_reached(driver: str, host: Host) -> None:
+    """Ask a driver anew how many volumes the node can have: what it said at its registration does not hold."""
+    drivers_of(host).refresh(driver)
 
 
 @hookimpl
