@@ -129,6 +129,8 @@ class Pods:
         """Settle what one UID is now, given what all places offer; the heart of this class."""
         held = self._accepted.get(uid)
         offers: list[PodOffer] = []
+        if held is not None:
+            self._refuse(held.offer, None)
         for place in self._places.get(uid, ()):
             self._refuse(self._offers[place][uid], None)
             if not self._is_absent(place) or (held is not None and held.offer.place == place):
@@ -143,8 +145,8 @@ class Pods:
                 self._admit(offers)
         except OperationError as error:
             self.unrecorded[uid] = error
-            for offer in offers[:1]:
-                self._refuse(offer, _not_recorded(offer, error))
+            for offer in offers[:1] or ([held.offer] if held is not None else []):
+                self._refuse(offer, _not_recorded(offer, error, is_gone=not offers))
         else:
             self.unrecorded.pop(uid, None)
 
@@ -293,8 +295,9 @@ class Pods:
                 self._uids.pop(key, None)
 
 
-def _not_recorded(offer: PodOffer, error: OperationError) -> ManifestError:
-    problem = f"the Pod {offer.pod.key} cannot be recorded: {error}"
+def _not_recorded(offer: PodOffer, error: OperationError, *, is_gone: bool) -> ManifestError:
+    what = f"that the Pod {offer.pod.key} left" if is_gone else f"the Pod {offer.pod.key}"
+    problem = f"{what} cannot be recorded: {error}"
     return ManifestError(
         problem, file=offer.place.origin, document=offer.document, remedy="it is tried again by itself"
     )
