@@ -6,6 +6,7 @@ Belongs to the reconciler's thread; the calls run on workers, at most one for a 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("volmgr.provisioning")
 
 AT_ONCE = 10
-"""Calls that run at once: each may hang for as long as its driver does."""
+"""Calls for one provisioner that run at once: each may hang for as long as its driver does, and no other's claims."""
 
 Heard = Callable[[str], None]
 """Told how the first try of a deletion ended: why it failed, or nothing."""
@@ -57,6 +58,7 @@ class Growing:
 
     claim: ObjectRef
     volume: str
+    provisioner: str
     size: int
 
 
@@ -66,6 +68,7 @@ class Finishing:
 
     claim: ObjectRef
     volume: str
+    provisioner: str
     why: str
 
 
@@ -98,8 +101,10 @@ class Provisioning:
         """By a text that names what is done."""
         self._due: dict[str, None] = {}
         """What is to be started as soon as it may be."""
-        self._running: dict[ObjectRef, str] = {}
-        """By the claim: what runs."""
+        self._running: set[ObjectRef] = set()
+        """The claims for which something runs."""
+        self._busy = Counter[str]()
+        """How many calls run for each provisioner."""
         self._awaited: dict[str, set[str]] = {}
         """What waits for something to appear, by its name."""
         self._hindered: set[str] = set()
@@ -130,12 +135,15 @@ class Provisioning:
     def finish(self, message: VolumeUnfinished) -> None:
         """End what was begun for a volume whose claim is gone."""
         self._world.unfinished[message.volume] = message.why
-        self._want(f"volume {message.volume}", Finishing(message.claim, message.volume, message.why))
+        task = Finishing(message.claim, message.volume, message.provisioner, message.why)
+        self._want(f"volume {message.volume}", task)
 
     def delete(self, volume: str, claim: ObjectRef, heard: Heard) -> None:
         """Delete a volume of which it is recorded that it is to be; `heard` is told how the first try ended."""
         key = f"volume {volume}"
-        self.finish(VolumeUnfinished(volume, claim, "it is being deleted, with what is on it"))
+        pv = self._volume(volume)
+        maker = _maker_of(pv) if pv is not None else ""
+        self.finish(VolumeUnfinished(volume, claim, maker, "it is being deleted, with what is on it"))
         self._tries[key].heard.append(heard)
 
     def appeared(self, what: str) -> None:
@@ -168,9 +176,9 @@ class Provisioning:
             return Making(ref, claim.metadata.uid, maker, storage_class, revision)
         pv = self._volume(claim.volume_name) if claim.phase == BOUND else None
         asked = pairing.asked(claim)
-        if pv is None or pairing.PROVISIONED_BY not in pv.metadata.annotations or asked <= pv.size:
+        if pv is None or not _maker_of(pv) or asked <= pv.size:
             return None
-        return Growing(ref, pv.metadata.name, asked)
+        return Growing(ref, pv.metadata.name, _maker_of(pv), asked)
 
     def _volume(self, name: str) -> PersistentVolume | None:
         entry = self._world.objects.get(volume_ref(name))
@@ -199,17 +207,15 @@ class Provisioning:
 
     def step(self) -> None:
         """Start what is due, as far as it may run now."""
-        if not self._due or len(self._running) >= AT_ONCE or self._stopped or self._world.readiness.read_only:
+        if not self._due or self._stopped or self._world.readiness.read_only:
             return
-        for key in [key for key in self._due if self._tries[key].task.claim not in self._running]:
+        for key in tuple(self._due):
             each = self._tries[key]
-            if each.task.claim in self._running:
+            if each.task.claim in self._running or self._busy[each.task.provisioner] >= AT_ONCE:
                 continue
             del self._due[key]
             if self._may_run(key, each) and (held := self._hold(key, each.task)) is not None:
                 self._start(key, each, held)
-            if len(self._running) >= AT_ONCE:
-                return
 
     def _may_run(self, key: str, each: _Try) -> bool:
         """Say whether a task can be begun; what cannot is due again when what it waits for happens."""
@@ -261,7 +267,8 @@ class Provisioning:
             node_name=self._desk.config.node_name,
             node=self._world.node,
         )
-        self._running[task.claim] = key
+        self._running.add(task.claim)
+        self._busy[task.provisioner] += 1
         each.waits_for = ""
         way = GivingWay(self._desk)
 
@@ -280,7 +287,8 @@ class Provisioning:
 
     def _settle(self, key: str, task: Task, text: str, error: VolmgrError | None, over: Callable[[], None]) -> None:
         over()
-        del self._running[task.claim]
+        self._running.remove(task.claim)
+        self._busy[task.provisioner] -= 1
         each = self._tries.get(key)
         name = f"claim {task.claim.namespace}/{task.claim.name}"
         if text:
@@ -323,6 +331,10 @@ class Provisioning:
 _DONE = {Making: "ProvisioningSucceeded", Growing: "VolumeResizeSuccessful", Finishing: "VolumeFinished"}
 _FAILED = {Making: "ProvisioningFailed", Growing: "VolumeResizeFailed", Finishing: "VolumeFailedDelete"}
 """Reasons of events, by the names that Kubernetes' controllers give them."""
+
+
+def _maker_of(pv: PersistentVolume) -> str:
+    return pv.metadata.annotations.get(pairing.PROVISIONED_BY, "")
 
 
 def _perform(steps: ProvisionSteps, task: Task) -> tuple[str, VolmgrError | None]:

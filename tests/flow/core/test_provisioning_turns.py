@@ -130,6 +130,25 @@ def test_whatever_cannot_be_recorded_once_a_volume_that_goes_with_its_pod_goes(h
     pytest.fail("there were more writes than expected")
 
 
+# --- many claims ---
+
+
+def _last(count: int) -> int:
+    return count - 1
+
+
+def test_storage_that_is_slow_keeps_no_claim_of_another_waiting(node: TestNode, pool: Pool, other: Pool) -> None:
+    node.choose = _last  # what was begun first hangs longest
+    slow = {**fast(), "metadata": {"name": "other"}, "provisioner": OTHER}
+    node.put_file("classes.yaml", fast(), slow)
+    others: list[int] = []
+    pool.on_act = lambda _call: others.append(len(other.made))
+    claims = [wanted(name=f"c{number}") for number in range(30)]
+    node.put_file("all.yaml", *claims, pvc("z", "1Gi", storageClassName="other"))
+    assert others == [1] * 30
+    assert len(pool.made) == 30
+
+
 # --- storage that two volumes name ---
 
 

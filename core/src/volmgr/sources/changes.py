@@ -90,11 +90,12 @@ class VolumeUnfinished(msgspec.Struct, frozen=True):
     """Something is still to be done for a volume that is made here, by the name of its PersistentVolume.
 
     It was begun for a claim that is gone, is being deleted, or was made for a Pod's own claim that went with the Pod.
-    `claim` is whom it was made for, `why` what people are told of it while it is not finished.
+    `claim` is whom it was made for, `provisioner` by whom, `why` what people are told of it while it is not finished.
     """
 
     volume: str
     claim: ObjectRef
+    provisioner: str
     why: str
 
 

@@ -164,11 +164,11 @@ def first_name(uid: str) -> str:
 def unfinished(volume: MadeVolume) -> VolumeUnfinished:
     """Say that something is still to be done for a volume."""
     claim = f"claim {volume.ref.namespace}/{volume.ref.name}"
+    maker = volume.storage_class.provisioner
     why = f"it is being deleted, with what is on it: its {claim} is gone"
     if is_being_made(volume):
-        maker = volume.storage_class.provisioner
         why = f"it was being made for {claim}, which is gone; whether {maker} has it is found out"
-    return VolumeUnfinished(volume.name, volume.ref, why)
+    return VolumeUnfinished(volume.name, volume.ref, maker, why)
 
 
 def is_being_made(volume: MadeVolume) -> bool:
