@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.csi import objects
+from tests.csi.fault_driver.rules import FOREVER, Rule
+from tests.csi.fault_driver.running import running_fault_driver
 from tests.csi.node import CSI, loops_below, registry
 from tests.eventually import eventually
 from tests.kube.client import Document
@@ -17,16 +19,14 @@ from tests.kube.kube_node import KubeNode, NodeIdentity
 from tests.kube.objects import NO_TOKEN
 from volmgr.kube.resources import ATTACHMENTS, CLAIMS, CSI_DRIVERS, CSI_NODES, NODES, PODS, VOLUMES
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("cluster")]
 
 DRIVER, MACHINE, NODE, NAMESPACE = "loop.csi.e2e", "machine-1", "csi-node", "csi"
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        cluster.add_namespace(NAMESPACE)
-        yield cluster
+@pytest.fixture(scope="module", autouse=True)
+def namespace(cluster: Cluster) -> None:
+    cluster.add_namespace(NAMESPACE)
 
 
 @pytest.fixture
@@ -87,6 +87,43 @@ def test_a_driver_that_registers_is_in_the_csi_node(cluster: Cluster, kube_node:
     kube_node.kill()
     kube_node.start()
     assert registered(cluster)["nodeID"] == MACHINE
+
+
+def test_a_driver_says_anew_how_many_volumes_the_node_takes_when_a_controller_finds_no_room(
+    cluster: Cluster, top: Path
+) -> None:
+    """The test is the attacher: nobody attaches the driver's volumes, and it says why (`attachError.errorCode`)."""
+    socket = registry(top) / "fault-reg.sock"
+    with (
+        running_fault_driver(top / "driver", registration=socket, max_volumes=9) as driver,
+        KubeNode(NodeIdentity.added_to(cluster, NODE), top) as node,
+    ):
+        cluster.admin.create(objects.driver_object(driver.name, attachRequired=True))
+        assert registered(cluster)["allocatable"] == {"count": 9}
+        whose = {"namespace": NAMESPACE, "name": "full"}
+        cluster.admin.create(objects.persistent(driver.name, "full", claimRef=whose))
+        claim = objects.claim("full", volumeName="pv-full")
+        claim["metadata"]["namespace"] = NAMESPACE
+        cluster.admin.create(claim)
+        node.identity.run_pod(NAMESPACE, "shop", objects.claimed("full"), **NO_TOKEN)
+        eventually(lambda: bool(attachments(cluster)), "the controller asks for an attachment")
+        (attachment,) = attachments(cluster)
+        driver.script(Rule(method="NodeGetInfo", answer={"maxVolumesPerNode": "3"}, times=FOREVER))
+        error = {"attachError": {"message": "3 of 3", "errorCode": 8, "time": "2026-01-01T00:00:00Z"}}
+        status = ATTACHMENTS.path(name=attachment["metadata"]["name"], subresource="status")
+        cluster.admin.patch(status, {"status": {"attached": False, **error}})
+        node.until_why(f"{NAMESPACE}/shop", "VolumeAttachLimitExceeded")
+        cluster.admin.until(CSI_NODES.path(name=NODE), lambda each: limits(each) == [3])
+        cluster.admin.delete(PODS.path(NAMESPACE, "shop"), gracePeriodSeconds=0)
+        node.wait(f"{NAMESPACE}/shop", "unmounted")
+        cluster.admin.delete(ATTACHMENTS.path(name=attachment["metadata"]["name"]))
+    for path in (CLAIMS.path(NAMESPACE, "full"), VOLUMES.path(name="pv-full"), CSI_DRIVERS.path(name=driver.name)):
+        cluster.admin.delete(path)
+    cluster.admin.delete(NODES.path(name=NODE))
+
+
+def limits(csi_node: Document) -> list[int]:
+    return [each["allocatable"]["count"] for each in csi_node["spec"]["drivers"]]
 
 
 def test_a_pod_s_disk_is_attached_mounted_taken_down_and_detached(
