@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.eventually import eventually
 from tests.root.acceptance.outside import disk, host_path, pod
 
 NAME = "fault.csi.test"
+CHANGING = ("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume")
 
 
 def mounted(node: CsiNode, driver: ThreadDriver, *pods: str) -> Path:
@@ -56,6 +58,38 @@ def test_what_somebody_unmounts_on_the_node_is_staged_again(node: CsiNode, drive
     eventually(lambda: str(staging) in node.mounts(), "it is staged")
 
 
+@pytest.mark.parametrize("code", ["FAILED_PRECONDITION", "NOT_FOUND"])
+def test_what_a_driver_says_is_not_staged_is_staged_again_before_it_is_published(
+    node: CsiNode, driver: ThreadDriver, code: str
+) -> None:
+    driver.script(Rule(method="NodePublishVolume", code=code, message="it is not staged"))
+    mounted(node, driver, "shop")
+    made = driver.calls("NodeStageVolume", "NodePublishVolume")
+    assert [(call.method, call.code) for call in made] == [
+        ("NodeStageVolume", "OK"),
+        ("NodePublishVolume", code),
+        ("NodeStageVolume", "OK"),
+        ("NodePublishVolume", "OK"),
+    ]
+
+
+@pytest.mark.parametrize("mode", ["Filesystem", "Block"])
+def test_a_volume_that_the_driver_forgot_to_have_staged_comes_to_the_next_pod(
+    node: CsiNode, driver: ThreadDriver, mode: str
+) -> None:
+    driver.add_volume("disk", block=mode == "Block")
+    node.put("disk.json", *objects.bound(driver.name, "disk", accessModes=["ReadWriteMany"], volumeMode=mode))
+    make = objects.device_pod if mode == "Block" else pod
+    node.put("shop.json", make("shop", objects.claimed("disk")))
+    node.wait("shop")
+    volume = driver.volumes.get("disk")
+    driver.volumes.keep(replace(volume, staged=[]))
+    node.put("cafe.json", make("cafe", objects.claimed("disk")))
+    node.wait("cafe")
+    assert [call.code for call in driver.calls("NodeStageVolume")] == ["OK", "OK"]
+    assert driver.volumes.get("disk").staged == volume.staged
+
+
 def test_a_volume_that_was_unmounted_while_nobody_looked_is_published_after_the_restart(
     node: CsiNode, driver: ThreadDriver
 ) -> None:
@@ -77,12 +111,18 @@ def test_restarts_publish_nothing_again_though_the_driver_would_stack_mounts_i23
         node.put("driver.json", objects.driver_object(driver.name))
         mounted(node, driver, "shop", "cafe")
         node.put("inline.json", pod("inline", objects.inline(driver.name)))
+        driver.add_volume("raw", block=True)
+        node.put("raw.json", *objects.bound(driver.name, "raw", volumeMode="Block"))
+        node.put("device.json", objects.device_pod("device", objects.claimed("raw")))
         node.wait("inline")
-        before, calls = node.mounts(), published(driver)
+        node.wait("device")
+        before, calls = node.mounts(), len(driver.calls(*CHANGING))
         for _ in range(3):
             restart(node)
             node.wait("inline")
-        assert (node.mounts(), published(driver)) == (before, calls)
+            node.wait("device")
+        node.settle()
+        assert (node.mounts(), len(driver.calls(*CHANGING))) == (before, calls)
 
 
 @pytest.mark.parametrize("inline", ["tmpfs", "files"])

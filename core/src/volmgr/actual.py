@@ -137,6 +137,8 @@ class Facts:
     device_is_mount: bool = False
     read_only: bool | None = None
     """Of what was made: whether it is read-only by itself."""
+    device_lost: bool = False
+    """The node's mount, of which a Pod's was to be made, is not there although it counts as present."""
     notices: tuple[Notice, ...] = ()
 
 
@@ -164,6 +166,8 @@ def settle(volume: ActualVolume | None, operation: Operation, ending: Ending, fa
             now = _device_unmade(now, ending)
         case Verb.DETACH:
             now = _detached(now, ending)
+    if facts.device_lost and now.device is Presence.YES:
+        now = replace(now, device=Presence.UNCERTAIN, device_cause=Cause.VANISHED)
     return None if now.is_gone else now
 
 

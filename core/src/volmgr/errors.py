@@ -65,6 +65,10 @@ class BusyError(OperationError):
         super().__init__(f"{problem}; held by {', '.join(holders)}" if holders else problem)
 
 
+class DeviceLostError(OperationError):
+    """A Pod's mount failed and left nothing behind, since the node's mount is not there: that is made again first."""
+
+
 class UncertainError(VolmgrError):
     """An operation may have left something behind; it counts as present until it is known to be gone."""
 

@@ -11,7 +11,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from volmgr.actual import Facts, settle
-from volmgr.errors import BusyError, OperationError, PluginError, SpecError, TransientError, UncertainError
+from volmgr.errors import (
+    BusyError,
+    DeviceLostError,
+    OperationError,
+    PluginError,
+    SpecError,
+    TransientError,
+    UncertainError,
+)
 from volmgr.helper_records import HelperRecords
 from volmgr.host.noted import noted
 from volmgr.jobs import Job, Result, facts_of, next_mount
@@ -69,6 +77,7 @@ class Executor:
                 return result
             return replace(result, final=True, waits_for=next_mount(job.operation.volume))
         except OperationError as error:
+            facts = replace(facts, device_lost=isinstance(error, DeviceLostError))
             return Result(job=job, ending=Ending.FAILED, facts=facts, error=str(error))
         except UncertainError as error:
             return Result(job=job, ending=Ending.UNCERTAIN, facts=facts, error=str(error))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from volmgr.errors import (
     BusyError,
     CommandError,
+    DeviceLostError,
     NotOurs,
     NotReconstructible,
     OperationError,
@@ -149,6 +150,7 @@ __all__ = [
     "DeleteVolume",
     "Detach",
     "Detached",
+    "DeviceLostError",
     "DeviceMount",
     "DeviceMountable",
     "DeviceMounted",

@@ -26,6 +26,7 @@ from tests.csi.in_memory import (
 )
 from volmgr.plugin import (
     BusyError,
+    DeviceLostError,
     Expanded,
     OperationError,
     PluginError,
@@ -64,6 +65,14 @@ def failed(action: Callable[[], object]) -> type[VolmgrError]:
     with pytest.raises(VolmgrError) as caught:
         action()
     return type(caught.value)
+
+
+def _outcome(volume: Volume, code: str) -> type[VolmgrError]:
+    """Give the error by which publishing a volume ends with a code: of a staged one, the staging may be in doubt."""
+    if code in NOT_FINAL:
+        return UncertainError
+    in_doubt = volume.has_device and code in {"FAILED_PRECONDITION", "NOT_FOUND"}
+    return DeviceLostError if in_doubt else OperationError
 
 
 def block() -> Volume:
@@ -154,7 +163,7 @@ def test_a_publishing_that_failed_for_good_leaves_nothing(site: Site, volume: Ca
     stage(volume(), site)
     before = site.left()
     site.answer("NodePublishVolume", code)
-    assert failed(lambda: publish(volume(), site)) is OperationError
+    assert failed(lambda: publish(volume(), site)) is _outcome(volume(), code)
     assert site.left() == before
 
 
@@ -174,12 +183,20 @@ def test_a_publishing_that_may_have_happened_keeps_its_file_until_it_is_undone(
     assert site.left() == before
 
 
+@pytest.mark.parametrize("code", FINAL)
+def test_of_a_driver_that_stages_nothing_no_staging_is_in_doubt(site: Site, code: str) -> None:
+    site.register(replace(ALL, stage=False))
+    stage(persistent(), site)
+    site.answer("NodePublishVolume", code)
+    assert failed(lambda: publish(persistent(), site)) is OperationError
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_a_publishing_of_a_block_volume_keeps_what_was_staged(site: Site, code: str) -> None:
     stage(block(), site)
     before = site.left()
     site.answer("NodePublishVolume", code)
-    assert failed(lambda: publish(block(), site)) is (UncertainError if code in NOT_FINAL else OperationError)
+    assert failed(lambda: publish(block(), site)) is _outcome(block(), code)
     block().unmount(site.host)
     assert site.left() == before
 

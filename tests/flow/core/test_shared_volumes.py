@@ -3,7 +3,7 @@
 import pytest
 
 from tests.flow.core.probes import Script, claim_of, storage
-from volmgr.errors import OperationError, UncertainError
+from volmgr.errors import DeviceLostError, OperationError, UncertainError
 from volmgr.model.volume import Presence
 from volmgr.testing.node import TestNode, pod
 
@@ -62,6 +62,35 @@ def test_one_pod_keeps_its_disk_when_the_other_goes(node: TestNode, disk_script:
     assert node.is_mounted("b")
     node.apply(pod("a", claim_of("data", "d1"), uid="ua"))
     assert disk_script.calls[6:] == ["mount"]
+
+
+def test_a_device_that_a_mount_did_not_find_is_mounted_again_before_that_mount_is(
+    node: TestNode, disk_script: Script
+) -> None:
+    disk_script.fail("mount", DeviceLostError("it is not staged"))
+    node.apply(pod("web", claim_of("data", "d1"), uid="u1"))
+    assert disk_script.calls == [*MAKING, "mount_device"]
+    node.advance(1)
+    assert disk_script.calls == [*MAKING, "mount_device", "mount"]
+    assert node.is_mounted("web")
+
+
+def test_a_device_that_was_lost_is_made_again_for_who_has_it_and_who_wants_it(
+    node: TestNode, disk_script: Script
+) -> None:
+    node.apply(pod("a", claim_of("data", "d1"), uid="ua"))
+    disk_script.fail("mount", DeviceLostError("it is not staged"))
+    disk_script.fail("mount_device", FAILURE)
+    node.apply(pod("b", claim_of("data", "d1"), uid="ub"))
+    volume = node.world.actual.get(NAME)
+    assert volume is not None
+    assert (volume.device, set(volume.mounts)) == (Presence.UNCERTAIN, {"ua"})
+    assert disk_script.count("unmount_device") == 0
+    node.advance(2)
+    assert node.is_mounted("b")
+    node.delete("ua")
+    node.delete("ub")
+    assert disk_script.calls[-2:] == ["unmount_device", "detach"]
 
 
 def test_a_volume_knows_each_of_the_two_pods_that_have_it(node: TestNode) -> None:

@@ -245,3 +245,16 @@ def test_only_what_is_attached_and_surely_attachable_is_in_use() -> None:
     ):
         world.put(name, replace(has(attached=attached), name=name, attachable=attachable))
     assert world.attached == {"a", "b"}
+
+
+@pytest.mark.parametrize(("device", "after"), [(YES, UNCERTAIN), (UNCERTAIN, UNCERTAIN), (NO, NO)])
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_mount_that_failed_for_want_of_its_device_puts_that_in_doubt(
+    device: Presence, after: Presence, lost: bool
+) -> None:
+    operation = Operation(Verb.MOUNT, NAME, "u2")
+    before = has(mounted("u1"), device=device)
+    now = settle(before, operation, Ending.FAILED, replace(facts(want(), operation), device_lost=lost))
+    assert now is not None
+    assert now.device is (after if lost else device)
+    assert set(now.mounts) == {"u1"}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import (
+    DeviceLostError,
     Mounted,
     OperationError,
     Secret,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from volmgr_csi.v1 import csi_pb2 as csi
 
 log = logging.getLogger(__name__)
+_NOT_STAGED = frozenset({"FAILED_PRECONDITION", "NOT_FOUND"})
+"""What a driver says of a staged volume that it does not know to be staged (any more)."""
 
 
 def publish(request: Mount[CsiSource], host: Host, now: float) -> Mounted:
@@ -144,6 +147,8 @@ def _call(driver: Driver, question: csi.NodePublishVolumeRequest, deadline: floa
     try:
         driver.connection.call(PUBLISH, question, seconds(host, deadline))
     except CallError as error:
+        if error.code in _NOT_STAGED and driver.abilities.stage and question.staging_target_path:
+            raise DeviceLostError(f"{error}; it is staged again before the next try") from error
         raise error.as_outcome() from error
 
 
