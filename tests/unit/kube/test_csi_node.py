@@ -315,6 +315,14 @@ def test_a_write_of_somebody_else_in_between_is_read_and_kept(site: Site, path: 
     assert site.api.objects[path]["metadata"]["finalizers"] == ["by/another"]
 
 
+def test_who_writes_often_does_not_make_the_pauses_long(site: Site) -> None:
+    site.started()
+    site.api.refusals = [ApiError("409 Conflict", status=409) for _ in range(8)]
+    site.declare(EBS)
+    assert site.pauses(8) == pytest.approx([0.01 * 1.25**number for number in range(8)])
+    assert [entry["name"] for entry in site.drivers] == [EBS.name]
+
+
 def test_what_is_declared_while_it_is_published_is_published_next(site: Site) -> None:
     site.csi.start()
     for number in range(20):

@@ -48,6 +48,9 @@ _INITIAL = _Pauses(0.03, 8.0)
 _UPDATE = _Pauses(0.01, 5.0)
 """kubelet's updateBackoff of nodeinfomanager, 10 ms and 5 times the last."""
 
+_CONFLICT = _Pauses(0.01, 1.25)
+"""After another writer came first: who writes often would come first again and again if the pauses grew fast."""
+
 _REFUSALS = frozenset({400, 403, 422})
 """HTTP statuses of a server that takes what is said of one driver from nobody: a label that is none, or is not ours."""
 
@@ -185,7 +188,8 @@ class CsiNodes:
 
     def _failed(self, error: ApiError) -> None:
         self._busy = False
-        pause = (_UPDATE if self.is_ready else _INITIAL).after(self._failures, self._settings.backoff_max)
+        pauses = _CONFLICT if error.is_conflict else _UPDATE if self.is_ready else _INITIAL
+        pause = pauses.after(self._failures, self._settings.backoff_max)
         self._failures += 1
         words = "is not up to date" if self.is_ready else "is not yet initialized"
         self.problem = f"CSINode {self._node_name} {words}: {error}"
