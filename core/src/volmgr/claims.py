@@ -31,12 +31,22 @@ NO_NODE_EXPANSION = "volume.kubernetes.io/node-expansion-not-required"
 """The annotation of a claim whose volume needs nothing done on the nodes when it grows."""
 UNREAD = "it gets a volume when every source was read whole"
 """How the message of a claim begins of which it is not known yet which volume it gets."""
+TO_BE_MADE = "is to make its volume"
+"""How that of one ends whose volume is being made, as nothing has said otherwise yet."""
 BOUND = "Bound"
 """The phase of a claim that has its volume."""
 
 
 class AwaitedError(OperationError):
     """What a volume is cannot be said yet: it is not known whether an object is there."""
+
+
+class UnboundError(OperationError):
+    """A claim has no volume."""
+
+    def __init__(self, message: str, claim: PersistentVolumeClaim) -> None:
+        super().__init__(message)
+        self.claim = claim
 
 
 class Objects(Protocol):
@@ -132,7 +142,8 @@ def _check_claim(pod: Pod, volume: PodVolume, claim: PersistentVolumeClaim) -> N
     if claim.phase and claim.phase != BOUND:
         why = claim.message or "its phase is " + claim.phase
         message = f"PVC {meta.namespace}/{meta.name}: PVC is not bound: {why}"
-        raise AwaitedError(message) if claim.message.startswith(UNREAD) else OperationError(message)
+        is_awaited = claim.message.startswith(UNREAD) or claim.message.endswith(TO_BE_MADE)
+        raise AwaitedError(message) if is_awaited else UnboundError(message, claim)
     if not claim.volume_name:
         message = f"PVC {meta.namespace}/{meta.name}: PVC has empty pvc.Spec.VolumeName; name a PersistentVolume there"
         raise OperationError(message)

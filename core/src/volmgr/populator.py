@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from volmgr import attachments, claims, limits
+from volmgr import attachments, claims, limits, pairing
 from volmgr.desired import DesiredMount, DesiredVolume, Missing
 from volmgr.errors import PluginError, SpecError, VolmgrError
 from volmgr.manifest.volumes import DRIVER_FIELDS
@@ -70,6 +70,8 @@ class Lookup:
     """Gives every object that `every` (below) stands for."""
     awaited: Callable[[ObjectRef], str] = lambda _ref: ""
     """Says why it is not known whether there is such an object; empty when it is."""
+    searching: bool = False
+    """Drivers, which may make volumes for claims, are being looked for: the daemon has only started."""
     controller_attach: bool = False
     """Somebody else attaches, and says by VolumeAttachments what became of it."""
     absence: Callable[[ObjectRef], str] = lambda _ref: ""
@@ -118,6 +120,10 @@ def resolve(pod: Pod, lookup: Lookup, *, keep_only: bool = False) -> Resolution:
             _refuse_labels(found, mount, resolution)
         except claims.AwaitedError as error:
             resolution.awaited[volume.name] = str(error)
+            continue
+        except claims.UnboundError as error:
+            is_early = lookup.searching and pairing.MAKER in error.claim.metadata.annotations
+            (resolution.awaited if is_early else resolution.errors)[volume.name] = str(error)
             continue
         except (VolmgrError, ValueError) as error:
             resolution.errors[volume.name] = str(error)

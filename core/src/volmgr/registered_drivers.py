@@ -6,7 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from volmgr.errors import PluginError
-from volmgr.messages import DriverAppeared, DriverDeclared, DriversSearched, DriverVanished, DriverWithdrawn
+from volmgr.messages import (
+    Ask,
+    DriverAppeared,
+    DriverDeclared,
+    DriversSearched,
+    DriverVanished,
+    DriverWithdrawn,
+    Message,
+)
 from volmgr.model.driver_info import driver_awaited
 from volmgr.model.driver_sources import CSI_FIELD
 from volmgr.report.events import Severity
@@ -50,7 +58,15 @@ class RegisteredDrivers:
             self._desk.event(Severity.WARNING, "DriversNotWatched", f"{searched.field}: {searched.problem}")
         if before is not None and before.looking and not searched.looking:
             self._look_again(searched.field)
-        self._reconsider()  # one of their errors may say where a driver was looked for
+            self._desk.run_until_done("telling claims that drivers were looked for", self._tell_claims)
+        else:
+            self._reconsider()  # one of their errors may say where a driver was looked for
+
+    def _tell_claims(self) -> Message:
+        """Let what is said of claims be of the drivers that there are, on a worker."""
+        if self._desk.outside.provisions is not None:
+            self._desk.outside.provisions.look_again()
+        return Ask(self._reconsider)
 
     def _look_again(self, field: str, driver: str = "") -> None:
         """Look at volumes that waited until drivers were looked for, of one driver or all."""
@@ -86,7 +102,7 @@ class RegisteredDrivers:
     def _reconsider(self) -> None:
         """Look again at Pods with a volume that could not be resolved: it may be reachable from where the node is."""
         for uid, entry in tuple(self._world.pods.items()):
-            if entry.errors:
+            if entry.errors or entry.awaited:
                 self._tenancy.populate(uid)
 
     def withdraw(self, message: DriverWithdrawn) -> None:

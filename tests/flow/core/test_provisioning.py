@@ -105,7 +105,7 @@ def test_a_claim_and_its_pod_go_in_and_a_mounted_volume_comes_out(node: TestNode
     assert (made.reclaim_policy, made.storage_class_name, made.mount_options) == ("Delete", "fast", ("noatime",))
     assert (made.size, made.phase, made.claim_ref and made.claim_ref.uid) == (GIB, "Bound", UID)
     assert pool.calls == [f"provision {NAMED}"]
-    assert set(node.warnings()) == {f"PVC default/c: PVC is not bound: class fast: {NAME} is to make its volume"}
+    assert node.warnings() == ()
 
 
 def test_what_was_made_is_there_after_a_restart_without_a_call(host: FakeHost, pool: Pool) -> None:

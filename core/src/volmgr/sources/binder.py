@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from volmgr import pairing
-from volmgr.claims import UNREAD
+from volmgr.claims import TO_BE_MADE, UNREAD
 from volmgr.errors import OperationError
 from volmgr.model.meta import ObjectRef
 from volmgr.model.names import claim_uid
@@ -323,7 +323,7 @@ class Binder:
         begun = self._made.begun(ref, claim.metadata.uid)
         if begun is not None:
             maker = begun.storage_class.provisioner
-            return Choice(why=f"class {storage_class}: {maker} is to make its volume", maker=maker)
+            return Choice(why=f"class {storage_class}: {maker} {TO_BE_MADE}", maker=maker)
         if self._waits_for_pod(ref, storage_class):
             return Choice(why=f"it gets a volume when a Pod uses it: so says its class {storage_class}")
         maker = self.makings.maker(claim, storage_class)
@@ -335,7 +335,7 @@ class Binder:
             why = f"{path} is damaged, so whether {maker} has made its volume is not known"
             return Choice(why=f"class {storage_class}: {why}; restore it or remove it, and restart volmgrd", wish=wish)
         if maker and self.makings.serves(maker):
-            return Choice(why=f"class {storage_class}: {maker} is to make its volume", wish=wish, maker=maker)
+            return Choice(why=f"class {storage_class}: {maker} {TO_BE_MADE}", wish=wish, maker=maker)
         return Choice(why=self._nothing_fits(claim, storage_class), wish=wish, maker=maker)
 
     def _reserved_for(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> str:
@@ -407,6 +407,10 @@ class Binder:
     def begin(self, ref: ObjectRef) -> None:
         """Take note that a claim's volume is being made: it takes no other."""
         self._wishes.leave(ref)
+
+    def look_at_pending(self) -> None:
+        """Take note that others may make volumes now than did before."""
+        self._look_soon(self._pending)
 
     def abandon(self, ref: ObjectRef) -> None:
         """Take note that the volume of a claim is not being made any more."""

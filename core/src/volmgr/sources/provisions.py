@@ -147,6 +147,12 @@ class Provisions:
             self._binder.report(ref, text)
             self._tell()
 
+    def look_again(self) -> None:
+        """Say anew of each claim without a volume why: it is known now who makes volumes here."""
+        with self._lock:
+            self._binder.look_at_pending()
+            self._tell()
+
     def objects(self, refs: Iterable[ObjectRef]) -> Mapping[ObjectRef, Object]:
         """Give the objects that there are."""
         with self._lock:
