@@ -55,8 +55,8 @@ def test_a_code_says_whether_anything_may_be_left(top: Path, code: str) -> None:
     ("words", "shown"),
     [
         ("mount -o user=ann,password=hunter2 failed", "mount -o user=***,password=*** failed"),
-        ("the key is\nfirst line\nsecond line", "the key is ***"),
-        ("only second line", "only ***"),
+        ("the key is\nfirst line\nsecond line\n}", "the key is ***"),
+        ("only second line }", "only *** }"),
         ("in a banana, by a b", "in a banana, by a ***"),
         ("nobody takes token-of-db", "nobody takes ***"),
         ("clear \x1b[2J, ring \x07, turn \u202e round", "clear \\x1b[2J, ring \\x07, turn \\u202e round"),
@@ -65,7 +65,7 @@ def test_a_code_says_whether_anything_may_be_left(top: Path, code: str) -> None:
 )
 def test_what_a_driver_says_is_shown_without_secrets_and_as_text(top: Path, words: str, shown: str) -> None:
     question = csi.NodePublishVolumeRequest(
-        secrets={"user": "ann", "password": "hunter2", "key": "first line\nsecond line\n", "pin": "b", "none": ""},
+        secrets={"user": "ann", "password": "hunter2", "key": "first line\nsecond line\n}\n", "pin": "b", "none": ""},
         volume_context={TOKENS: '{"db":{"token":"token-of-db","expirationTimestamp":"2026-01-01T00:00:00Z"}}'},
     )
     with running_fault_driver(top / "d") as driver:

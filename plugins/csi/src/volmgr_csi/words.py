@@ -55,7 +55,8 @@ def _confidences(question: object) -> Iterator[str]:
     """Give what nobody else may read of a question: its secrets, also line by line, and tokens among its attributes."""
     for secret in (*_texts(question, "secrets").values(), _texts(question, "volume_context").get(TOKENS, "")):
         for text in (secret, *_tokens(secret)):
-            yield from (part for part in (text.strip(), *map(str.strip, text.splitlines())) if part)
+            lines = (line for line in map(str.strip, text.splitlines()) if len(line) >= _WORD)
+            yield from (part for part in (text.strip(), *lines) if part)
 
 
 def _texts(question: object, field: str) -> Mapping[str, str]:
