@@ -13,11 +13,13 @@ from tests.unit.sources.claim_bench import GIB, Document, asking, pv, pvc, stora
 from volmgr import manifest
 from volmgr.config import Config
 from volmgr.errors import OperationError, TransientError, UncertainError
+from volmgr.messages import DriversSearched
 from volmgr.model.driver_info import DriverInfo, driver_awaited
 from volmgr.model.meta import ObjectRef
 from volmgr.model.names import claim_uid
 from volmgr.model.objects import PersistentVolumeClaim
 from volmgr.model.volume import Facets, PersistentVolume, VolumeSpec
+from volmgr.plugin import Searched
 from volmgr.report.claims import check_deletable, claims_report, deletable
 from volmgr.report.orphans import orphans_report
 from volmgr.report.why import why_lines
@@ -188,6 +190,23 @@ def test_nobody_who_makes_volumes_leaves_the_words_of_before_until_a_driver_come
     node.reconciler.provisioning.appeared(driver_awaited(NAME))
     node.settle()
     assert claim(node).phase == "Bound"
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_that_nobody_makes_volumes_is_said_only_when_drivers_were_looked_for(
+    node: TestNode, pool: Pool, *, comes: bool
+) -> None:
+    pool.serving = False
+    node.reconciler.post(DriversSearched(Searched(field="csi", looking=True)))
+    node.put_file("all.yaml", fast(), wanted(), pod("web", claim_of("data", "c"), uid="u1"))
+    assert "nobody here makes one" in node.world.pods["u1"].awaited["data"]
+    pool.serving = comes
+    if comes:
+        node.declare(DriverInfo(name=NAME, node_id="machine"))
+    node.reconciler.post(DriversSearched(Searched(field="csi")))
+    node.settle()
+    warnings = " ".join(node.warnings())
+    assert (node.is_mounted("web"), "nobody here makes one" in warnings) == (comes, not comes)
 
 
 def test_a_failure_is_said_of_the_claim_and_to_its_pod_and_tried_again(node: TestNode, pool: Pool) -> None:
