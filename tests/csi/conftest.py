@@ -10,6 +10,7 @@ import pytest
 from tests.csi.fault_driver.running import ThreadDriver, running_fault_driver
 from tests.csi.node import QUICK, CsiNode, clear, loops_below, registry
 from tests.csi.objects import driver_object
+from tests.kube.cluster import Cluster
 
 HERE = Path(__file__).parent
 LIMIT = 180
@@ -22,6 +23,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(HERE):
             item.add_marker("root")
             item.add_marker(pytest.mark.timeout(LIMIT))
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """One control plane; each module that uses it has a namespace and a node of its own, and is of its xdist group."""
+    with Cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 from tests.root.acceptance.outside import Outside, mounts_below
+from volmgr.cli.client import Client
 from volmgr_csi.settings import NAME
 
 CSI = "kubernetes.io~csi"
@@ -40,9 +42,15 @@ class CsiNode(Outside):
         super().__init__(top, "--config", str(self.configuration), *options)
         registry(top).mkdir(parents=True, exist_ok=True)
 
+    def wait(self, name: str, state: str = "mounted") -> None:
+        """Wait for a Pod as the command does, without the time that it takes to start."""
+        with closing(Client(str(self.socket))) as client:
+            client.wait(name, state, PATIENCE)
+
     def drivers(self) -> dict[str, Any]:
         """Give what is known of each registered driver."""
-        return {each["name"]: each for each in self.json("plugins")["drivers"]}
+        _, body = self.http("GET", "/v1/plugins")
+        return {each["name"]: each for each in json.loads(body)["drivers"]}
 
     def until_registered(self, *names: str) -> None:
         """Return when these drivers, and no others, are registered."""

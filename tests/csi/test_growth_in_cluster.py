@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,18 +22,16 @@ from tests.kube.kube_node import KubeNode, NodeIdentity
 from tests.kube.objects import NO_TOKEN
 from volmgr.kube.resources import CLAIMS, CSI_DRIVERS, CSI_NODES, EVENTS, NODES, PODS, VOLUMES
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("cluster")]
 
 MACHINE, NAMESPACE = "growing-node", "growing"
 CLAIM = CLAIMS.path(NAMESPACE, "orders")
 MIB = 1 << 20
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        cluster.add_namespace(NAMESPACE)
-        yield cluster
+@pytest.fixture(scope="module", autouse=True)
+def namespace(cluster: Cluster) -> None:
+    cluster.add_namespace(NAMESPACE)
 
 
 @pytest.fixture
@@ -54,7 +53,9 @@ def node(cluster: Cluster, driver: ThreadDriver, top: Path) -> Iterator[KubeNode
     claim["metadata"]["namespace"] = NAMESPACE
     cluster.admin.create(claim)
     cluster.admin.until(CLAIM, lambda each: each["status"]["phase"] == "Bound")
-    with KubeNode(NodeIdentity.added_to(cluster, MACHINE), top) as node:
+    config = top / "config.json"
+    config.write_text(json.dumps({"kubernetes": {"object_lifetime": "200ms"}}))  # a grown volume is asked for
+    with KubeNode(NodeIdentity.added_to(cluster, MACHINE), top, "--config", str(config)) as node:
         cluster.admin.until(CSI_NODES.path(name=MACHINE), lambda each: bool(each["spec"]["drivers"]))
         node.identity.run_pod(NAMESPACE, "shop", objects.claimed("orders"), **NO_TOKEN)
         node.wait(f"{NAMESPACE}/shop")

@@ -18,16 +18,14 @@ from tests.kube.objects import NO_TOKEN
 from volmgr.kube.csi_entries import MIGRATED
 from volmgr.kube.resources import ATTACHMENTS, CSI_NODES, NODES, PODS
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("cluster")]
 
 DRIVER, MACHINE, NODE, NAMESPACE = "ebs.csi.aws.com", "i-0123", "migrated-node", "migrated"
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        cluster.add_namespace(NAMESPACE)
-        yield cluster
+@pytest.fixture(scope="module", autouse=True)
+def namespace(cluster: Cluster) -> None:
+    cluster.add_namespace(NAMESPACE)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +52,7 @@ def kube_node(cluster: Cluster, loopcsi: LoopCsi, place: Path) -> Iterator[KubeN
 
 
 def attachments(cluster: Cluster) -> list[Document]:
-    return list(cluster.admin.items(ATTACHMENTS.path()))
+    return [each for each in cluster.admin.items(ATTACHMENTS.path()) if each["spec"]["nodeName"] == NODE]
 
 
 def in_tree(handle: str) -> Document:

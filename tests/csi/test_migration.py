@@ -20,7 +20,7 @@ from volmgr.migration.translation import Provisioning
 from volmgr.model.schema import Unknown
 from volmgr.model.volume import PersistentVolume
 
-MANY = settings(max_examples=1500, deadline=None)
+MANY = settings(max_examples=300, deadline=None)
 NEEDED = {
     "awsElasticBlockStore": ("volumeID",),
     "azureDisk": ("diskName", "diskURI"),

@@ -14,7 +14,7 @@ from tests.csi.node import CsiNode
 from tests.csi.test_codes import overlaps
 from tests.root.acceptance.outside import pod
 
-SECONDS = float(os.environ.get("CSI_CHURN_SECONDS", "10"))
+SECONDS = float(os.environ.get("CSI_CHURN_SECONDS", "5"))
 """How long Pods come and go at random; two minutes is what was promised to converge."""
 
 

@@ -76,9 +76,12 @@ class Outside:
     ) -> None:
         """Take everything down and end it."""
         if self.daemon is not None and self.daemon.poll() is None:
-            if kind is None:
-                self.volmgr("drain", "--timeout", "10", code=None)
-            assert self.stop() == 0 or kind, self.log.read_text()
+            try:
+                if kind is None:
+                    self.volmgr("drain", "--timeout", "10", code=None)
+                assert self.stop() == 0 or kind, self.log.read_text()
+            finally:
+                self.kill()  # also one that did not listen
 
     def argv(self, *options: str) -> list[str]:
         """Give the daemon's command line."""
@@ -92,10 +95,14 @@ class Outside:
             channel.settimeout(PATIENCE)
             environment = {**os.environ, "NOTIFY_SOCKET": f"@{address[1:]}"}
             self.daemon = subprocess.Popen(self.argv(*self.options), env=environment, stderr=log, stdout=log)
-            if ready:
-                assert b"READY=1" in channel.recv(4096), self.log.read_text()
-            else:
-                eventually(self.answers, "a daemon that listens")
+            try:
+                if ready:
+                    assert b"READY=1" in channel.recv(4096), self.log.read_text()
+                else:
+                    eventually(self.answers, "a daemon that listens")
+            except BaseException:
+                self.kill()
+                raise
 
     def answers(self) -> bool:
         """Tell whether the daemon is alive to its clients."""
