@@ -204,3 +204,12 @@ def test_a_staging_that_took_too_long_is_undone_when_its_pod_left_i19(running: R
     running.node.advance(INTERVAL)
     assert running.site.named() == ["NodeStageVolume", "NodeUnstageVolume", "NodeUnstageVolume"]
     assert running.site.left() == []
+
+
+def test_a_driver_that_never_comes_costs_ten_attempts_and_one_event_a_minute_at_most_i30(running: Running) -> None:
+    running.node.put_file("lost", *bound("absent.csi.test", "lost"), pod("web", claimed("lost", "data"), uid=UID))
+    running.node.advance(60)
+    events = [event for event in running.node.world.events.after(0) if "absent.csi.test" in event.message]
+    (message,) = {event.message for event in events}
+    assert "it was never seen on this node" in message
+    assert 1 < events[-1].count <= 10
