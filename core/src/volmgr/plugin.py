@@ -39,6 +39,7 @@ from volmgr.host.interface import (
     Host,
     Identity,
     MountEntry,
+    SeenMount,
     Unpacked,
     Unpacking,
 )
@@ -212,6 +213,7 @@ __all__ = [
     "Searched",
     "Secret",
     "SecretReference",
+    "SeenMount",
     "Service",
     "ServiceAccount",
     "SpecError",
