@@ -78,7 +78,7 @@ def _findings(world: World) -> Iterator[Finding]:
 def _drivers(world: World) -> Iterator[Finding]:
     """Say which drivers the node needs and has not, what might be one and is none, of which the cluster is not told."""
     searched = world.plugins.searched.get(CSI_FIELD)
-    absent = searched.absent if searched is not None else {}
+    absent = searched.absent if searched is not None else dict[str, str]()
     for name, detail in world.missing_drivers.items():
         remedy = f"{absent.get(name, _START)}; or take it out of required_drivers"
         yield Finding(check=f"driver {name}", ok=False, detail=detail, remedy=remedy)

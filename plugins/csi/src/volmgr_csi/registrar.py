@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -292,7 +292,7 @@ class Registrar:
         searched = Searched(
             field=CSI_FIELD,
             places=(self._watcher.top,),
-            misfits=self._sites.problems() if self._has_looked else {},
+            misfits=self._problems(),
             problem=self._problem,
             absent={name: why for name, why in self.known.absences.items() if name not in there},
             looking=self._looking,
@@ -301,8 +301,11 @@ class Registrar:
             self._told = searched
             self._drivers.report(searched)
 
+    def _problems(self) -> Mapping[str, str]:
+        return self._sites.problems() if self._has_looked else dict[str, str]()
+
     def _tell_absences(self) -> None:
-        problems = self._sites.problems() if self._has_looked else {}
+        problems = self._problems()
         absences = {seen.name: seen.absence() for seen in self._seen.all()}
         for name, problem in problems.items():
             if not name.startswith("/"):
