@@ -43,8 +43,9 @@ class ProvisionSteps:
             return ""
         try:
             return self._create(begun)
-        except SpecError:  # what was begun with cannot be had: perhaps what the claim and its class say now can
-            again = None if begun.fresh else self.provisions.begin_anew(begun.volume.name)
+        except (SpecError, TransientError) as error:  # perhaps what the claim and its class say now can be had
+            is_answer = isinstance(error, SpecError) or not error.waits_for
+            again = self.provisions.begin_anew(begun.volume.name) if is_answer and not begun.fresh else None
             if again is None:
                 raise
             return self._create(again)

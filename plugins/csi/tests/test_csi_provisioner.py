@@ -153,9 +153,10 @@ def test_names_of_the_claim_are_told_where_that_is_asked_for(control: Control, m
         ("RESOURCE_EXHAUSTED", OperationError),
         ("INVALID_ARGUMENT", OperationError),
         ("OUT_OF_RANGE", OperationError),
-        ("INTERNAL", OperationError),
-        ("UNKNOWN", OperationError),
-        ("PERMISSION_DENIED", OperationError),
+        ("INTERNAL", TransientError),
+        ("UNKNOWN", TransientError),
+        ("PERMISSION_DENIED", TransientError),
+        ("UNAUTHENTICATED", TransientError),
     ],
 )
 def test_a_code_says_whether_something_may_have_been_made(

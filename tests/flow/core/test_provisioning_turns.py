@@ -7,7 +7,7 @@ import pytest
 from tests.flow.core.pool import NAME, Pool, PoolProvisioner
 from tests.flow.core.test_provisioning import NAMED, claim, delete_data, fast, new_node, volume, wanted
 from tests.unit.sources.claim_bench import Document, asking, pv, pvc
-from volmgr.errors import OperationError, UncertainError
+from volmgr.errors import OperationError, TransientError, UncertainError
 from volmgr.report.claims import claims_report
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed
 from volmgr.testing.node import TestNode, pod
@@ -108,6 +108,26 @@ def test_what_was_begun_with_what_cannot_be_had_takes_what_its_class_says_now(ho
     assert "there is no such parameter" in claim(again).message
     again.put_file("class.yaml", fast())
     assert (claim(again).phase, claim(again).volume_name) == ("Bound", NAMED), claim(again).message
+
+
+def test_an_error_of_one_call_does_not_forget_what_an_earlier_one_may_have_made(node: TestNode, pool: Pool) -> None:
+    node.put_file("class.yaml", fast())
+    pool.after.append(UncertainError("no answer in time"))
+    pool.before += [None, TransientError("who are you?")]
+    node.put_file("c.yaml", wanted())
+    node.advance(0.5)
+    assert pool.calls == [f"provision {NAMED}"] * 2
+    node.remove_file("c.yaml")
+    assert volume(node).phase == "Released"
+
+
+def test_what_the_class_says_now_counts_once_what_was_begun_is_refused(node: TestNode, pool: Pool) -> None:
+    node.put_file("class.yaml", fast())
+    pool.before += [UncertainError("no answer in time"), TransientError("what is tier?")]
+    node.put_file("c.yaml", wanted())
+    node.put_file("class.yaml", fast(parameters={"tier": "1"}, reclaimPolicy="Retain"))
+    assert claim(node).phase == "Bound"
+    assert volume(node).reclaim_policy == "Retain"
 
 
 def test_whatever_cannot_be_recorded_once_a_volume_that_goes_with_its_pod_goes(host: FakeHost, pool: Pool) -> None:

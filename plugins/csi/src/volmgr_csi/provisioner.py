@@ -21,6 +21,7 @@ from volmgr.plugin import (
     Secret,
     SecretReference,
     SpecError,
+    TransientError,
     UncertainError,
     needed_object,
 )
@@ -44,6 +45,8 @@ CREATES = "CREATE_DELETE_VOLUME"
 GROWS = "EXPAND_VOLUME"
 LISTS = "LIST_VOLUMES"
 """What a controller service says that it can do."""
+_OF_THIS_CALL = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "INTERNAL", "UNKNOWN"})
+"""Codes that drivers give before they have looked for a volume, so that they say nothing of what is there of it."""
 _LARGEST = (1 << 63) - 1
 """Bytes; CSI counts them in an int64."""
 _DELETES_WITH = "volume.kubernetes.io/provisioner-deletion-secret-name"
@@ -212,6 +215,8 @@ def _create(driver: Driver, question: csi.CreateVolumeRequest, host: Host, deadl
     except CallError as error:
         if error.code == "RESOURCE_EXHAUSTED":  # of CreateVolume that is the storage's room, and nothing is pending
             raise OperationError(str(error)) from error
+        if error.code in _OF_THIS_CALL:
+            raise TransientError(str(error)) from error
         if error.code == "ALREADY_EXISTS":  # there is one of this name, with something else than what is asked now
             raise UncertainError(str(error)) from error
         raise error.as_outcome() from error
