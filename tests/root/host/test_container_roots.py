@@ -27,3 +27,17 @@ def test_who_has_another_root_directory_is_in_a_container_and_who_has_ended_is_i
         assert is_contained(inside, os.getpid())
         assert not is_contained(beside, os.getpid())
     assert not is_contained(inside, os.getpid())
+
+
+def _is_of_the_kernel(process: str) -> bool:
+    """Tell by the flags, whatever it runs: PF_KTHREAD of the kernel's sched.h."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return bool(int(fields[6]) & 0x00200000)
+
+
+def test_the_kernel_s_own_threads_are_in_no_container_although_one_has_another_root_directory() -> None:
+    threads = [int(name) for name in os.listdir("/proc") if name.isdecimal() and _is_of_the_kernel(name)]
+    assert [thread for thread in threads if is_contained(thread, os.getpid())] == []

@@ -62,9 +62,11 @@ def _propagation(root: Path, pid: int) -> Iterator[Finding]:
 def is_contained(process: int, pid: int) -> bool:
     """Say whether a process has another root directory than the daemon `pid`: containers have, as far as one may look.
 
-    One with a mount namespace alone, as services of systemd have, sees the root directory where it is.
+    One with a mount namespace alone, as services of systemd have, sees the root directory where it is. A thread of the
+    kernel (kdevtmpfs) may have another root directory, and no executable.
     """
     try:
+        os.readlink(f"/proc/{process}/exe")
         mine, other = (os.stat(f"/proc/{number}/root") for number in (pid, process))
     except OSError:
         return False  # it has ended, or is not ours to look at
