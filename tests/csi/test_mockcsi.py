@@ -43,7 +43,7 @@ def running_mockcsi(top: Path, *options: str) -> Generator[MockCsi]:
     state.mkdir()
     socket, log = state / "csi.sock", state / "calls"
     argv = [str(BINARIES / "mockcsi"), "-endpoint", f"unix://{socket}", "-drivername", NAME, "-calllog", str(log)]
-    server = Server(state / "mockcsi.log", [*argv, "-permissive-target-path", *options])
+    server = Server(state / "mockcsi.log", [*argv, *options])
     server.start()
     try:
         server.until("listens", socket.exists)
@@ -80,8 +80,9 @@ def test_it_is_registered_by_our_registrar_which_is_told(top: Path) -> None:
         assert mock.registrar.calls()[1].request == {"pluginRegistered": True}
 
 
-def test_a_claim_s_volume_is_made_attached_staged_and_published_by_it(top: Path) -> None:
-    with running_mockcsi(top) as mock, running_node(top, attachRequired=True) as node:
+@pytest.mark.parametrize("options", [(), ("-permissive-target-path",)], ids=["strict", "permissive"])
+def test_a_claim_s_volume_is_made_attached_staged_and_published_by_it(top: Path, options: tuple[str, ...]) -> None:
+    with running_mockcsi(top, *options) as mock, running_node(top, attachRequired=True) as node:
         put_shop(node)
         node.wait("shop")
         (attached,) = mock.requests("ControllerPublishVolume")
