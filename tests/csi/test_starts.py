@@ -35,3 +35,24 @@ def test_what_waits_for_a_volume_when_the_daemon_starts_is_mounted_without_a_fai
         _, body = node.http("GET", "/v1/events")
         events = [json.loads(line) for line in body.splitlines()]
         assert [each["message"] for each in events if each["severity"] == "Warning"] == []
+
+
+def test_growth_that_is_asked_for_when_the_daemon_starts_is_no_failure(top: Path) -> None:
+    with (
+        running_fault_driver(
+            top / "driver", registration=registry(top) / "fault-reg.sock", controller=EVERYTHING
+        ) as driver,
+        CsiNode(top, backoff_initial=SLOW, backoff_max=SLOW) as node,
+    ):
+        node.until_registered(NAME)
+        node.put("driver.json", storage_class("fast", NAME, allowVolumeExpansion=True))
+        made = pod("made", claimed("data"))
+        node.put("made.json", claim("data", size="1Mi", storageClassName="fast"), made)
+        node.wait("made")
+        node.kill()
+        node.put("made.json", claim("data", size="2Mi", storageClassName="fast"), made)
+        node.start()
+        driver.until_called("ControllerExpandVolume", code="OK")
+        _, body = node.http("GET", "/v1/events")
+        events = [json.loads(line) for line in body.splitlines()]
+        assert [each["message"] for each in events if each["reason"] == "VolumeResizeFailed"] == []

@@ -18,6 +18,7 @@ from volmgr.errors import PluginError, TransientError, UncertainError, VolmgrErr
 from volmgr.giving_way import GivingWay
 from volmgr.messages import Ask, Message
 from volmgr.model.driver_info import driver_awaited
+from volmgr.model.driver_sources import CSI_FIELD
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import PersistentVolumeClaim, StorageClass, ref_of
 from volmgr.model.volume import PersistentVolume
@@ -108,7 +109,8 @@ class Provisioning:
         self._awaited: dict[str, set[str]] = {}
         """What waits for something to appear, by its name."""
         self._hindered: set[str] = set()
-        """What waits until nothing of its volume is set up on the node, or no other call for it runs."""
+        """What waits until nothing of its volume is set up on the node, no other call for it runs, or, after a start,
+        drivers were looked for."""
         self._stopped = False
 
     # --- what is heard ---
@@ -160,7 +162,7 @@ class Provisioning:
             self._start_soon(key)
 
     def look_again(self) -> None:
-        """Take note that something of a Pod or volume has changed: what it kept from being deleted may be free now."""
+        """Take note that something of a Pod, a volume or the search for drivers has changed: what waits may be free."""
         hindered, self._hindered = self._hindered, set()
         for key in hindered:
             self._start_soon(key)
@@ -222,6 +224,10 @@ class Provisioning:
         task = each.task
         if isinstance(task, Making) and not each.delay and self._is_unserved(task.provisioner):
             self._wait_for(key, each, driver_awaited(task.provisioner))
+            return False
+        if self._world.is_looking_for_drivers(CSI_FIELD) and self._is_unserved(task.provisioner):
+            self._wait_for(key, each, driver_awaited(task.provisioner))
+            self._hindered.add(key)
             return False
         if not isinstance(task, Finishing):
             return not self._world.draining

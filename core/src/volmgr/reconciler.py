@@ -172,7 +172,7 @@ class Reconciler:
             DriverDeclared: self._drivers.declare,
             DriverWithdrawn: self._drivers.withdraw,
             ReadingChanged: self._note_reading,
-            DriversSearched: self._drivers.note_search,
+            DriversSearched: self._note_search,
             Tidied: self._departures.settle,
         }
 
@@ -212,6 +212,10 @@ class Reconciler:
 
     def _note_appearance(self, message: Appeared) -> None:
         self._desk.appeared(message.what)
+
+    def _note_search(self, message: DriversSearched) -> None:
+        self._drivers.note_search(message)
+        self.provisioning.look_again()
 
     def _note_reading(self, message: ReadingChanged) -> None:
         self.world.reading = message.reading

@@ -348,6 +348,28 @@ def test_no_other_call_for_a_volume_overlaps_with_its_growth(host: FakeHost, poo
     assert len(node.world.admission) == 0
 
 
+@pytest.mark.parametrize("comes", [True, False])
+def test_after_a_start_growth_waits_in_silence_until_drivers_were_looked_for(
+    node: TestNode, pool: Pool, *, comes: bool
+) -> None:
+    node.put_file("all.yaml", fast(allowVolumeExpansion=True), wanted("1Gi"))
+    pool.serving = False
+    node.start()
+    node.reconciler.post(DriversSearched(Searched(field="csi", looking=True)))
+    node.put_file("all.yaml", fast(allowVolumeExpansion=True), wanted("2Gi"))
+    node.sources_ready()
+    node.advance(10)
+    assert node.warnings() == ()
+    pool.serving = comes
+    if comes:
+        node.declare(DriverInfo(name=NAME, node_id="machine"))
+    else:
+        node.reconciler.post(DriversSearched(Searched(field="csi")))
+        node.settle()
+    warnings = " ".join(node.warnings())
+    assert (pool.volumes[NAMED] == 2 * GIB, "nobody here makes volumes" in warnings) == (comes, not comes)
+
+
 def test_growth_that_no_node_has_a_part_in_is_done_at_once(node: TestNode, pool: Pool) -> None:
     pool.by_nodes = False
     node.put_file("class.yaml", fast(allowVolumeExpansion=True))
