@@ -103,6 +103,18 @@ def test_a_volume_of_kubelet_s_with_damaged_files_is_taken_away_by_its_name(site
 
 
 @harmed
+def test_a_volume_whose_traces_are_damaged_is_taken_away_by_its_files(site: Site, harm: Harm) -> None:
+    mount(persistent(), site)
+    state = site.host.paths.state / "csi"
+    for kind in ("staged", "published"):
+        for name in site.host.files.names(state / kind):
+            harm(site, state / kind / name)
+    take_away(persistent(), site)
+    assert [call.request["volumeId"] for call in site.calls("NodeUnpublishVolume", "NodeUnstageVolume")] == ["h", "h"]
+    assert site.left() == []
+
+
+@harmed
 def test_a_volume_that_nothing_names_is_known_by_what_its_mount_is_a_copy_of(site: Site, harm: Harm) -> None:
     volume = persistent()
     mount(volume, site)

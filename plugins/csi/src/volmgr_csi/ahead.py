@@ -46,7 +46,7 @@ class Ahead:
         try:
             data = self._files.read(self.path(name))
             body: object = json.loads(data) if data else None
-        except (OperationError, ValueError):  # unreadable is damaged
+        except (OperationError, ValueError, RecursionError):  # unreadable is damaged
             return None
         if not isinstance(body, dict):
             return None
