@@ -339,3 +339,27 @@ def test_two_volumes_of_one_path_are_never_made_at_once() -> None:
     plugin = Local()
     assert plugin.exclusive(volume(name="a").spec) == plugin.exclusive(volume(name="b").spec) != ()
     assert plugin.exclusive(volume("", name="a").spec) == ()
+
+
+# What is left on the node
+
+
+def test_a_device_that_no_pod_has_is_found_by_its_mount_on_the_node() -> None:
+    host = host_with_disk()
+    ready = volume(DISK, fs_type="ext4").set_up(host)
+    host.mkdir(host.paths.root / GLOBAL / "pv-empty")
+    (found,) = Local().devices(host)
+    assert (found.target, found.device_path) == (host.paths.root / GLOBAL / "pv-1", str(DISK))
+    assert found.spec is not None
+    assert (found.spec.name, found.spec.source) == ("pv-1", LocalSource(path=str(DISK)))
+    ready.unmount_device(host)
+    assert Local().devices(host) == ()
+
+
+def test_of_directories_and_block_volumes_nothing_is_found_on_the_node() -> None:
+    for host, ready in (
+        (host_with_directory(), volume()),
+        (host_with_disk(), volume(DISK, mode=VolumeMode.BLOCK)),
+    ):
+        ready.set_up(host).mount(host)
+        assert Local().devices(host) == ()

@@ -22,6 +22,7 @@ from volmgr.plugin import (
     Facets,
     FileInfo,
     Found,
+    FoundDevice,
     Handles,
     Host,
     Measurable,
@@ -86,6 +87,15 @@ class Local(
     def device_target(self, spec: VolumeSpec[LocalSource], host: Host) -> Path:
         return (_maps if spec.mode is VolumeMode.BLOCK else _mounts)(host) / spec.name
 
+    def devices(self, host: Host) -> tuple[FoundDevice[LocalSource], ...]:
+        """Find what is mounted on the node; of block volumes, which only Pods' links lead to, there is nothing else."""
+        entries = (host.mounts.entry(_mounts(host) / name) for name in host.files.names(_mounts(host)))
+        return tuple(
+            FoundDevice(target=entry.target, spec=_rebuilt(entry.target.name, entry.source), device_path=entry.source)
+            for entry in entries
+            if entry is not None
+        )
+
     def mount_device(self, request: MountDevice[LocalSource], host: Host) -> DeviceMounted:
         path = checked_path(request.spec)
         found = _found(path, request.mode, host)
@@ -132,8 +142,7 @@ class Local(
         elif host.files.read_link(found.path) is None:
             message = f"{found.path} is no symbolic link to a device"
             raise NotReconstructible(message)
-        spec = VolumeSpec(name=found.spec_name, type="local", source=LocalSource(path=device), mode=found.mode)
-        return Reconstructed(spec=spec, device_path=device)
+        return Reconstructed(spec=_rebuilt(found.spec_name, device, found.mode), device_path=device)
 
     def measure(self, request: Measure, host: Host) -> Measured:
         return Measured.of(host.filesystems.measure(request.path))
@@ -147,6 +156,10 @@ def checked_path(spec: VolumeSpec[LocalSource]) -> Path:
         message = f"invalid local.path {path!r} of PersistentVolume {spec.name}: it {problem}"
         raise SpecError(message)
     return Path(path)
+
+
+def _rebuilt(name: str, device: str, mode: VolumeMode = VolumeMode.FILESYSTEM) -> VolumeSpec[LocalSource]:
+    return VolumeSpec(name=name, type="local", source=LocalSource(path=device), mode=mode)
 
 
 def _mounts(host: Host) -> Path:
