@@ -31,7 +31,8 @@ export MYPYPATH := $(subst $(space),:,typings $(addsuffix /src,$(members)) $(wil
 servers := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/volmgr/kube
 
 # Mounts made by tests stay in a namespace of their own. Never a silent skip: who cannot have one is told.
-private := $(if $(filter 0,$(shell id -u)),unshare --mount --propagation private,$\
+apart   := unshare --mount --propagation private
+private := $(if $(filter 0,$(shell id -u)),$(apart),$\
 	@echo "make: the tests mount on the real kernel: run as root, or in a rootful container or VM" >&2; exit 1;)
 
 .PHONY: help venv lint types test e2e-kube e2e-csi demo demo-container bench e2e-takeover lock protos clean
@@ -76,7 +77,8 @@ e2e-kube: venv ## Kubernetes mode on a real API server, built first: needs Go, a
 
 e2e-csi: venv ## CSI drivers that mount, standalone and on a real API server, built first as for e2e-kube
 	tests/kube/tools/build.sh "$(servers)"
-	$(private) $(PY) -m pytest -n 0 $(PYTEST) tests/csi
+	# Each of the two processes in a namespace of its own: where one says that the machine was booted, the other is not.
+	$(private) $(PY) -m pytest --dist loadgroup --tx "2*popen//python=$(apart) $(PY)" $(PYTEST) tests/csi
 
 demo: venv ## the product at work, in under a minute
 	$(PY) tests/demo/demo.py

@@ -16,7 +16,7 @@ from tests.kube.client import Document
 from tests.kube.cluster import Cluster
 from tests.kube.drivers import LoopCsi, running_attacher, running_loopcsi
 from tests.kube.kube_node import KubeNode, NodeIdentity
-from tests.kube.objects import NO_TOKEN
+from tests.kube.objects import NO_TOKEN, container_status
 from volmgr.kube.resources import ATTACHMENTS, CLAIMS, CSI_DRIVERS, CSI_NODES, NODES, PODS, VOLUMES
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("cluster")]
@@ -168,3 +168,26 @@ def test_a_pod_s_device_is_attached_mapped_taken_down_and_detached(
     until_detached(cluster, loopcsi, "raw")
     assert kube_node.mount_ids() == {}
     assert (loopcsi.volumes / "raw.img").read_bytes().startswith(b"written")
+
+
+def test_a_finished_pod_s_disk_is_given_back_for_the_next_pod_i91(
+    cluster: Cluster, kube_node: KubeNode, loopcsi: LoopCsi
+) -> None:
+    registered(cluster)
+    volume = add_disk(cluster, loopcsi, "once", "Filesystem")
+    made = kube_node.identity.run_pod(NAMESPACE, "job", volume, **NO_TOKEN)
+    kube_node.wait(f"{NAMESPACE}/job")
+    job = PODS.path(NAMESPACE, "job")
+    status = {"phase": "Succeeded", "containerStatuses": [container_status("main", "terminated")]}
+    cluster.admin.patch(f"{job}/status", {"status": status})
+    kube_node.wait(made["metadata"]["uid"], "unmounted")
+    eventually(lambda: loopcsi.attached_to("once") == "", "it is detached")
+    assert [call["method"].rpartition("/")[2] for call in loopcsi.calls()].count("NodeUnstageVolume") == 1
+    assert cluster.admin.is_there(job)
+    kube_node.identity.run_pod(NAMESPACE, "next", volume, **NO_TOKEN)
+    kube_node.wait(f"{NAMESPACE}/next")
+    for name in ("job", "next"):
+        cluster.admin.delete(PODS.path(NAMESPACE, name), gracePeriodSeconds=0)
+    kube_node.wait(f"{NAMESPACE}/next", "unmounted")
+    until_detached(cluster, loopcsi, "once")
+    assert kube_node.mount_ids() == {}
