@@ -39,9 +39,12 @@ class LiveNode:
     ) -> None:
         """Take everything down and end the daemon."""
         if self.daemon.poll() is None:
-            self.run("drain")
-            self.daemon.terminate()
-            assert self.daemon.wait(PATIENCE) == 0, (self.top / "log").read_text()
+            try:
+                self.run("drain")
+                self.daemon.terminate()
+                assert self.daemon.wait(PATIENCE) == 0, (self.top / "log").read_text()
+            finally:
+                self.kill()  # also one that did not listen
 
     def start(self) -> None:
         """Start the daemon, and wait until it is ready."""
