@@ -16,7 +16,7 @@ from volmgr.actual import ActualVolume, Cause, PodMount
 from volmgr.errors import NotOurs, OperationError, PluginError, VolmgrError
 from volmgr.found_driver import found_driver
 from volmgr.journal import Journal, MountRecord, SpecRecord, VolumeRecord
-from volmgr.model.names import kubelet_plugin, pod_volume_name, shared_volume_name, unescape
+from volmgr.model.names import is_uid, kubelet_plugin, pod_volume_name, shared_volume_name, unescape
 from volmgr.model.volume import Attachable, Facets, Presence, VolumeMode, VolumeSpec
 from volmgr.plugin import DeviceMountable, Found, FoundDevice
 from volmgr.populator import typed_spec
@@ -267,7 +267,7 @@ class _Reconstruction:
                 volume, device=Presence.UNCERTAIN, device_cause=Cause.RECONSTRUCTION, device_target=found.target
             )
         for uid in found.pod_uids:
-            if uid not in volume.mounts:
+            if is_uid(uid) and uid not in volume.mounts:
                 left = PodMount(pod_uid=uid, spec_name=spec.name, state=Presence.UNCERTAIN, cause=Cause.RECONSTRUCTION)
                 volume = volume.with_mount(left)
         self.volumes[name] = replace(volume, device_label=volume.device_label or found.selinux_label)

@@ -82,7 +82,7 @@ def test_what_a_pod_wants_is_mounted_again_and_used(host: FakeHost, script: Scri
 
 
 def test_a_pod_that_still_has_it_is_unmounted_first(host: FakeHost, script: Script) -> None:
-    node = TestNode(host, plugins_of(Finder(script, lambda host: (device(host, pod_uids=("u9",)),))))
+    node = TestNode(host, plugins_of(Finder(script, lambda host: (device(host, pod_uids=("..", "u9", "lost+found")),))))
     node.sources_ready()
     assert script.calls == ["unmount", "unmount_device"]
     assert (script.last("unmount").pod_uid, script.last("unmount").spec_name) == ("u9", "found")

@@ -52,10 +52,9 @@ def _found(
         spec = _spec(data, spec_name, mode)
         yield FoundDevice(spec=spec, target=target, selinux_label=data.label, pod_uids=pod_uids)
     elif pod_uids or _has_file(place.data, host) or host.mounts.is_mount_point(place.path) or _names(place.path, host):
-        file = place.data / vol_data.FILE
-        yield FoundDevice(
-            target=target, problem=f"{file} is damaged or missing, and nothing else says which volume it is"
-        )
+        said = f"{place.data / vol_data.FILE} is damaged or missing, and nothing else says which volume is staged"
+        remedy = "restore it, or let the driver's own tools take the volume away, then restart volmgrd"
+        yield FoundDevice(target=target, problem=f"{said}: {remedy}")
 
 
 def _spec(data: VolData, name: str, mode: VolumeMode) -> VolumeSpec[CsiSource]:
