@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from volmgr.errors import VolmgrError
+from volmgr.found_devices import kept_devices
 from volmgr.messages import OrphansFound
-from volmgr.reconstruct import kept_devices
 from volmgr.report.events import Severity
 from volmgr.report.volumes import missing_type
 from volmgr.report.world import Orphan

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from volmgr.actual import ActualVolume, Cause, PodMount
 from volmgr.errors import NotOurs, OperationError, PluginError, VolmgrError
+from volmgr.found_devices import facets_of, found_devices
 from volmgr.found_driver import found_driver
 from volmgr.journal import Journal, MountRecord, SpecRecord, VolumeRecord
 from volmgr.model.names import is_uid, kubelet_plugin, pod_volume_name, shared_volume_name, unescape
 from volmgr.model.volume import Attachable, Facets, Presence, VolumeMode, VolumeSpec
-from volmgr.plugin import DeviceMountable, Found, FoundDevice
+from volmgr.plugin import Found, FoundDevice
 from volmgr.populator import typed_spec
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class _Reconstruction:
     ) -> ActualVolume:
         """Take a volume for there, with what its own record, or else its type, says of attachment and device."""
         volume_type = self.plugins.types.get(plugin)
-        facets = _facets(volume_type, spec)
+        facets = facets_of(volume_type, spec)
         volume = ActualVolume(
             name=name,
             plugin=plugin,
@@ -230,7 +231,7 @@ class _Reconstruction:
             else:
                 spec = replace(answer.spec, reconstructed=True, mode=found.mode)
                 device_path, label = answer.device_path, answer.selinux_label
-        facets = _facets(volume_type, spec)
+        facets = facets_of(volume_type, spec)
         if volume_type and spec and facets and (facets.attach or facets.device):
             try:
                 name = shared_volume_name(found.plugin, volume_type.ask("volume_name", spec))
@@ -248,13 +249,10 @@ class _Reconstruction:
 
     def _add_devices(self) -> None:
         """Take node's mounts that no Pod's directory and no record led to for volumes that somebody left so."""
-        for finder in self.plugins.types.values():
-            for found in devices_of(finder, self.host):
-                spec = found.spec
-                owner = self.plugins.owner_of(spec.type, spec.driver) if spec is not None else None
-                name = _name_of_device(found, owner, self.host)
-                if spec is not None and owner is not None and name:
-                    self._add_device(name, owner, found, spec)
+        for device in found_devices(self.host, self.plugins):
+            spec, owner, name = device.found.spec, device.owner, device.name
+            if spec is not None and owner is not None and name:
+                self._add_device(name, owner, device.found, spec)
 
     def _add_device(self, name: str, owner: VolumeType, found: FoundDevice[Any], spec: VolumeSpec[Any]) -> None:
         plugin = kubelet_plugin(owner.name, spec.type, spec.driver)
@@ -273,51 +271,6 @@ class _Reconstruction:
         self.volumes[name] = replace(volume, device_label=volume.device_label or found.selinux_label)
 
 
-def devices_of(volume_type: VolumeType, host: Host) -> tuple[FoundDevice[Any], ...]:
-    """Give the node's mounts that a type finds on disk; what goes wrong with one type does not keep others waiting."""
-    if not isinstance(volume_type.plugin, DeviceMountable):
-        return ()
-    try:
-        found: tuple[FoundDevice[Any], ...] = volume_type.ask("devices", host)
-    except VolmgrError as error:
-        log.warning("the node's mounts of %s are not looked through: %s", volume_type.name, error)
-        return ()
-    return found
-
-
-def kept_devices(host: Host, plugins: Plugins) -> tuple[tuple[str, str], ...]:
-    """Give the paths of node's mounts that nobody takes away, each with the reason."""
-    kept: list[tuple[str, str]] = []
-    for finder in plugins.types.values():
-        for found in devices_of(finder, host):
-            spec = found.spec
-            owner = plugins.owner_of(spec.type, spec.driver) if spec is not None else None
-            if spec is None:
-                kept.append((str(found.target), found.problem))
-            elif owner is not finder and not _name_of_device(found, owner, host):
-                serves = (
-                    f"is served by {owner.origin}, which does not have it there" if owner else "is served by nobody"
-                )
-                kept.append((str(found.target), f"driver {spec.driver}, of which it is, {serves}"))
-    return tuple(kept)
-
-
-def _name_of_device(found: FoundDevice[Any], owner: VolumeType | None, host: Host) -> str:
-    """Give the unique name of a volume whose device was found; empty where its type would not have it there."""
-    facets = _facets(owner, found.spec)
-    if owner is None or found.spec is None or facets is None or not facets.device:
-        return ""
-    if not isinstance(found.spec.source, owner.source_of(found.spec.type, found.spec.driver) or object):
-        return ""  # a class that reads another source than who found it
-    try:
-        if owner.ask("device_target", found.spec, host) != found.target:
-            return ""
-        plugin = kubelet_plugin(owner.name, found.spec.type, found.spec.driver)
-        return shared_volume_name(plugin, owner.ask("volume_name", found.spec))
-    except VolmgrError:
-        return ""
-
-
 def _kubelet_plugin(plugin: str, spec: SpecRecord) -> str:
     return kubelet_plugin(plugin, spec.type, spec.driver)
 
@@ -325,16 +278,6 @@ def _kubelet_plugin(plugin: str, spec: SpecRecord) -> str:
 def _proof(record: MountRecord, path: Path | None) -> Path | None:
     """Say which path was looked at when the record was written; an older record speaks of the directory."""
     return Path(record.proof) if record.proof else path if record.directory else Path(record.path)
-
-
-def _facets(volume_type: VolumeType | None, spec: VolumeSpec[Any] | None) -> Facets | None:
-    if volume_type is None or spec is None:
-        return None
-    try:
-        facets: Facets = volume_type.ask("facets", spec, {})
-    except VolmgrError:
-        return None
-    return facets
 
 
 def _spec_of(volume_type: VolumeType, record: SpecRecord) -> VolumeSpec[Any] | None:
