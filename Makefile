@@ -75,9 +75,9 @@ e2e-kube: venv ## Kubernetes mode on a real API server, built first: needs Go, a
 	tests/kube/tools/build.sh "$(servers)"
 	$(private) $(PY) -m pytest -n 0 $(PYTEST) tests/kube
 
+# Each of the two processes in a namespace of its own: where one says that the machine was booted, the other is not.
 e2e-csi: venv ## CSI drivers that mount, standalone and on a real API server, built first as for e2e-kube
 	tests/kube/tools/build.sh "$(servers)"
-	# Each of the two processes in a namespace of its own: where one says that the machine was booted, the other is not.
 	$(private) $(PY) -m pytest --dist loadgroup --tx "2*popen//python=$(apart) $(PY)" $(PYTEST) tests/csi
 
 demo: venv ## the product at work, in under a minute
