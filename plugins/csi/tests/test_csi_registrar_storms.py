@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import random
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.csi.fault_driver.registration import Registration
 from tests.csi.fault_driver.rules import FOREVER, Rule
-from tests.csi.fault_driver.running import ThreadDriver, running_fault_driver
+from tests.csi.fault_driver.running import ThreadDriver, running_fault_driver, running_fault_process
 from tests.csi.registrar import running_registrar
 from tests.csi.watched import Site
 from tests.eventually import PATIENCE, eventually
@@ -134,6 +136,43 @@ def test_who_stops_waits_for_no_driver_that_hangs_while_it_is_asked_anew(site: S
                 known.refresh(driver.name)
                 driver.until_reached("never")
         assert not [each for each in threading.enumerate() if each.name.startswith("csi driver")]
+
+
+@pytest.fixture
+def no_thread_starts() -> Iterator[Callable[[], object]]:
+    """Let no thread start from here on: none finds room for its stack; gives what ends that."""
+    threading.stack_size(1 << 47)
+    yield partial(threading.stack_size, 0)
+    threading.stack_size(0)
+
+
+def test_where_no_thread_is_to_be_had_a_driver_registers_once_one_is(
+    site: Site, request: pytest.FixtureRequest
+) -> None:
+    with running_fault_process(site.top / "d") as driver, site.watched():
+        site.told.until(site.registry.is_dir)
+        end: Callable[[], object] = request.getfixturevalue("no_thread_starts")
+        driver.registration.rename(site.registry / "reg.sock")
+        site.told.until_problem(str(site.registry / "reg.sock"), "can't start new thread; raise TasksMax")
+        end()
+        site.told.until_there(NAME)
+
+
+def test_where_no_thread_is_to_be_had_a_driver_is_asked_anew_once_one_is(
+    site: Site, request: pytest.FixtureRequest
+) -> None:
+    with (
+        running_fault_process(site.top / "d", registration=site.registry / "reg.sock") as driver,
+        site.watched() as known,
+    ):
+        site.told.until_there(NAME)
+        driver.script(Rule(method="NodeGetInfo", answer={"maxVolumesPerNode": 7}, times=FOREVER))
+        end: Callable[[], object] = request.getfixturevalue("no_thread_starts")
+        known.refresh(NAME)
+        (site.registry / "dead.sock").symlink_to(driver.socket)
+        site.told.until_problem(str(site.registry / "dead.sock"), "can't start new thread")
+        end()
+        site.told.until(lambda: site.told.there[NAME].limit == 7)
 
 
 @pytest.mark.parametrize(

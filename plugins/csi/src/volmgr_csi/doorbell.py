@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
+from volmgr.plugin import OperationError
+
 NEVER = float("inf")
 """When nothing is due; times are monotonic seconds."""
 
@@ -59,7 +61,10 @@ class Doorbell:
             os.eventfd_read(self._wakeup)
 
     def send(self, name: str, errand: Callable[[], Task]) -> None:
-        """Have something done that may take long, on a thread of its own; what it gives is done on this one."""
+        """Have something done that may take long, on a thread of its own; what it gives is done on this one.
+
+        Raises OperationError where no thread is to be had.
+        """
 
         def run() -> None:
             task = errand()
@@ -67,7 +72,11 @@ class Doorbell:
 
         thread = threading.Thread(target=run, name=name, daemon=True)
         self._errands.add(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._errands.discard(thread)
+            raise OperationError(f"{error}; raise TasksMax or the limit of processes") from error
 
     def close(self, patience: float) -> None:
         """Wait so many seconds for all threads that were sent, and let nobody ring any more; after the thread ended."""

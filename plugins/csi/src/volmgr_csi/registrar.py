@@ -213,7 +213,10 @@ class Registrar:
         """Try to register what is at a socket."""
         patience = self._settings.dial_timeout if site.is_fresh else 0.0
         handshake = site.handshake = Handshake(site.path, site.expected, self._roster, self._settings, patience)
-        self._doorbell.send(f"csi driver at {site.path}", lambda: partial(self._settle, handshake.run()))
+        try:
+            self._doorbell.send(f"csi driver at {site.path}", lambda: partial(self._settle, handshake.run()))
+        except OperationError as error:
+            self._settle(Ended(handshake, Outcome.FAILED, str(error)))
 
     def _settle(self, ended: Ended) -> None:
         """Take note of how a handshake ended, if it is still that of the socket that lies there."""
@@ -261,7 +264,10 @@ class Registrar:
         driver = self.known.find(name)
         if driver is not None:
             since = time.time() if is_news else driver.info.since
-            self._doorbell.send(f"csi driver {name}", lambda: self._asked(driver, since))
+            try:
+                self._doorbell.send(f"csi driver {name}", lambda: self._asked(driver, since))
+            except OperationError as error:
+                self._missed(name, str(error))
 
     def _asked(self, driver: Driver, since: float) -> Task:
         """Ask it, on a thread of its own; give what is to be done then."""
