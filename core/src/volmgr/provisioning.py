@@ -147,6 +147,7 @@ class Provisioning:
         maker = _maker_of(pv) if pv is not None else ""
         self.finish(VolumeUnfinished(volume, claim, maker, "it is being deleted, with what is on it"))
         self._tries[key].heard.append(heard)
+        self._start_soon(key)
 
     def appeared(self, what: str) -> None:
         """Try again at once what waited for this."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.flow.core.pool import NAME, Pool, PoolProvisioner
+from tests.flow.core.probes import claim_of
 from tests.flow.core.test_provisioning import NAMED, claim, delete_data, fast, new_node, volume, wanted
 from tests.unit.sources.claim_bench import Document, asking, pv, pvc
 from volmgr.errors import OperationError, TransientError, UncertainError
-from volmgr.report.claims import claims_report
+from volmgr.report.claims import check_deletable, claims_report
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed
 from volmgr.testing.node import TestNode, pod
 from volmgr.volume_type import Origin
@@ -205,6 +206,52 @@ def test_a_deletion_that_was_begun_waits_while_another_persistent_volume_names_t
     node.remove_file("twin.yaml")
     node.advance(100)
     assert pool.volumes == {}
+
+
+def test_the_volume_of_an_earlier_claim_is_deleted_by_its_name_while_a_later_one_has_another(
+    node: TestNode, pool: Pool
+) -> None:
+    node.put_file("class.yaml", fast())
+    for _ in range(2):
+        node.put_file("c.yaml", wanted(), pod("web", claim_of("data", "c"), uid="u1"))
+        assert node.is_mounted("web")
+        node.remove_file("c.yaml")
+    node.put_file("c.yaml", wanted(), pod("web", claim_of("data", "c"), uid="u1"))
+    assert claim(node).volume_name == f"{NAMED}-3"
+    assert node.registry.provisions is not None
+    for name in (NAMED, f"{NAMED}-2"):
+        assert f"until volmgr delete pv/{name} --data deletes it" in volume(node, name).message
+        check_deletable(node.world, volume(node, name))
+        deleting = node.registry.provisions.begin_deletion(name)
+        node.reconciler.provisioning.delete(name, deleting.ref, lambda _why: None)
+    node.settle()
+    assert pool.volumes.keys() == {f"{NAMED}-3"}
+    with pytest.raises(OperationError, match="its claim is there"):
+        node.registry.provisions.begin_deletion(f"{NAMED}-3")
+
+
+def test_who_asks_again_for_a_deletion_that_failed_has_it_tried_at_once(node: TestNode, pool: Pool) -> None:
+    node.put_file("class.yaml", fast())
+    node.put_file("c.yaml", wanted())
+    node.remove_file("c.yaml")
+    pool.before.append(OperationError("the pool sleeps"))
+    assert delete_data(node) == "the pool sleeps"
+    assert delete_data(node) == ""
+
+
+def test_a_volume_of_a_file_that_takes_the_name_meanwhile_leaves_the_claim_without_a_second_one(
+    node: TestNode, pool: Pool
+) -> None:
+    node.put_file("class.yaml", fast())
+    pool.after.append(UncertainError("no answer in time"))
+    node.put_file("c.yaml", wanted())
+    node.put_file("named.yaml", of_disk(NAMED, "another"))
+    node.advance(100)
+    assert f"is PersistentVolume {NAMED} already" in claim(node).message
+    node.remove_file("named.yaml")
+    node.advance(1000)
+    assert claim(node).phase == "Bound"
+    assert pool.made == [NAMED]
 
 
 def test_who_gives_one_storage_for_two_claims_gives_the_second_none(node: TestNode, pool: Pool) -> None:

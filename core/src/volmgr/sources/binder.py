@@ -431,11 +431,14 @@ class Binder:
         return next((other.metadata.name for other in others if pairing.is_same_storage(pv, other)), "")
 
     def is_released(self, name: str) -> bool:
-        """Say whether a volume's claim is gone for good, and no other has it."""
+        """Say whether a volume's claim is gone for good (one of its name may have another), and no other has it."""
         held = self._bindings.of_volume(name)
         if held is not None and held.claim is not None:
-            return held.released and self._stock.claim(held.claim) is None
+            return held.released and (self._stock.claim(held.claim) is None or self._has_volume(held.claim))
         return name in self._stock.volumes and self._stock.standing(name).phase == "Released"
+
+    def _has_volume(self, claim: ObjectRef) -> bool:
+        return self._bindings.of_claim(claim) is not None
 
     def release(self, name: str) -> None:
         """Let a volume whose claim is gone be given to another claim.

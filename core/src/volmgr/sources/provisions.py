@@ -122,7 +122,8 @@ class Provisions:
             if begun is None or not is_being_made(begun):
                 raise OperationError(f"PersistentVolume {name} is not being made")
             volume = replace(begun, stage=Stage.MADE, manifest=_manifest(begun, made))
-            twin = self._binder.twin_of(persistent_volume(volume))
+            is_taken = self._objects.standing(volume_ref(name)) is not None
+            twin = name if is_taken else self._binder.twin_of(persistent_volume(volume))
             if twin:
                 maker = begun.storage_class.provisioner
                 raise UncertainError(

@@ -99,7 +99,8 @@ class Stock:
         name, claim = pv.metadata.name, f"{owner.namespace}/{owner.name}"
         free = f"volmgr release pv/{name} lets another claim have it"
         if pv.reclaim_policy == "Delete" and self.made.find(name) is not None:
-            gone = f"its claim {claim} is gone; its data is kept until volmgr delete pvc/{claim} --data deletes it"
+            named = f"pvc/{claim}" if self.claim(owner.ref) is None else f"pv/{name}"  # one of that name is there again
+            gone = f"its claim {claim} is gone; its data is kept until volmgr delete {named} --data deletes it"
             return f"{gone}, or {free}"
         policy = "" if pv.reclaim_policy == "Retain" else f", although its reclaim policy is {pv.reclaim_policy}"
         return f"its claim {claim} is gone; its data is kept{policy}; {free}"
