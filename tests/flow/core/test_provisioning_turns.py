@@ -7,7 +7,7 @@ import pytest
 from tests.flow.core.pool import NAME, Pool, PoolProvisioner
 from tests.flow.core.probes import claim_of
 from tests.flow.core.test_provisioning import NAMED, claim, delete_data, fast, new_node, volume, wanted
-from tests.unit.sources.claim_bench import Document, asking, pv, pvc
+from tests.unit.sources.claim_bench import GIB, Document, asking, pv, pvc
 from volmgr.errors import OperationError, TransientError, UncertainError
 from volmgr.report.claims import check_deletable, claims_report
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed
@@ -168,6 +168,20 @@ def test_storage_that_is_slow_keeps_no_claim_of_another_waiting(node: TestNode, 
     node.put_file("all.yaml", *claims, pvc("z", "1Gi", storageClassName="other"))
     assert others == [1] * 30
     assert len(pool.made) == 30
+
+
+# --- growth ---
+
+
+def test_a_claim_that_takes_its_wish_for_more_back_waits_for_nothing(node: TestNode, pool: Pool) -> None:
+    node.put_file("class.yaml", fast(allowVolumeExpansion=True))
+    node.put_file("c.yaml", wanted("2Gi"))
+    pool.before.append(OperationError("the pool is full"))
+    node.put_file("c.yaml", wanted("3Gi"))
+    assert "its volume is not grown: the pool is full" in claim(node).message
+    node.put_file("c.yaml", wanted("1Gi"))
+    node.advance(100)
+    assert (claim(node).message, volume(node).size) == ("", 2 * GIB)
 
 
 # --- storage that two volumes name ---

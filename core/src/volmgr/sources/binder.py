@@ -253,13 +253,19 @@ class Binder:
         if claim is None:
             self.makings.report(ref, "")
             return
-        if self._bindings.of_claim(ref) is None:
+        had = self._bindings.of_claim(ref)
+        if had is not None and self._has_enough(claim, had.volume):
+            self.makings.report(ref, "")  # it may have asked for more before
+        if had is None:
             storage_class = pairing.claim_class(claim, pairing.default_class(self._stock.classes.values()))
             choice = self._choice(ref, claim, storage_class)
             if choice.volume:
                 self._bind(ref, claim, choice.volume)
             else:
                 self._wait(ref, claim, choice)
+
+    def _has_enough(self, claim: PersistentVolumeClaim, volume: str) -> bool:
+        return volume in self._stock.volumes and pairing.asked(claim) <= self._stock.stated(volume).size
 
     def _no_longer_pending(self, ref: ObjectRef) -> None:
         self._pending.discard(ref)
