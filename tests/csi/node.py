@@ -7,12 +7,13 @@ import os
 import subprocess
 from collections.abc import Mapping
 from contextlib import closing
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 from tests.eventually import PATIENCE, eventually
 from tests.root.acceptance.outside import Outside, mounts_below
-from volmgr.cli.client import Client
+from volmgr.cli.client import Client, Refused, quote
 from volmgr_csi.settings import NAME
 
 CSI = "kubernetes.io~csi"
@@ -25,6 +26,9 @@ QUICK: Mapping[str, Any] = {
     "health_interval": "100ms",
 }
 """Options of a daemon that tries again at once, for tests in which much goes wrong."""
+
+ASKED_OFTEN = {("claims",), ("orphans",), ("plugins",)}
+"""Commands whose JSON is what the API answers."""
 
 
 def registry(top: Path) -> Path:
@@ -47,10 +51,26 @@ class CsiNode(Outside):
         with closing(Client(str(self.socket))) as client:
             client.wait(name, state, PATIENCE)
 
+    def why(self, name: str) -> str:
+        """Give what `volmgr why` says of a Pod, likewise."""
+        with closing(Client(str(self.socket))) as client:
+            try:
+                pods = json.loads(client.get(f"/v1/pods/{quote(name)}/why"))["pods"]
+            except Refused as unknown:
+                return str(unknown)
+        return "\n".join(pod["text"] for pod in pods)
+
+    def json(self, *arguments: str, code: int | None = 0) -> Any:  # noqa: ANN401 - JSON
+        """Give what `volmgr -o json` prints; that of what is asked for again and again likewise."""
+        if arguments in ASKED_OFTEN:
+            status, body = self.http("GET", f"/v1/{arguments[0]}")
+            assert status == HTTPStatus.OK, body
+            return json.loads(body)
+        return super().json(*arguments, code=code)
+
     def drivers(self) -> dict[str, Any]:
         """Give what is known of each registered driver."""
-        _, body = self.http("GET", "/v1/plugins")
-        return {each["name"]: each for each in json.loads(body)["drivers"]}
+        return {each["name"]: each for each in self.json("plugins")["drivers"]}
 
     def until_registered(self, *names: str) -> None:
         """Return when these drivers, and no others, are registered."""
