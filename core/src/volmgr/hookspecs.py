@@ -65,7 +65,7 @@ class Registration:
 
     @hookspec
     def volmgr_provisioners(self, host: Host) -> Iterable[Provisioner]:  # type: ignore[empty-body]
-        """Give who makes volumes for claims by their class's provisioner; once, at start. Idle where a controller does."""
+        """Give who makes volumes for claims by their class's provisioner; once, at start; idle in a cluster."""
 
     @hookspec
     def volmgr_holds(self, pod_uid: str) -> str | None:

@@ -231,4 +231,4 @@ class Reference:
     optional: bool = False
     selector: Selector | None = None
     attaching: bool = False
-    """It is needed to attach the volume: where a controller does that, the node has no need of it, nor a right to it."""
+    """It is needed to attach the volume: where a controller does that, the node neither needs it nor may read it."""
