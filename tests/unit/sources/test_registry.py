@@ -23,6 +23,7 @@ from volmgr.sources.changes import (
     PodLeft,
     RecordDamaged,
     SourceState,
+    VolumeUnfinished,
 )
 from volmgr.sources.offers import ConflictError, Place
 from volmgr.sources.registry import Registry
@@ -91,6 +92,8 @@ def short(change: Change) -> str:
             return f"!{change.origin}{len(change.errors)}"
         case ObjectAwaited() | ObjectAbsent():
             return f"?{change.ref}"
+        case VolumeUnfinished():
+            return f"~{change.volume}"
 
 
 def parsed(file: str, *documents: object) -> Parsed:

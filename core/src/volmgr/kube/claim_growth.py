@@ -92,7 +92,8 @@ def _grown(size: int) -> dict[str, object]:
 def _troubled(status: Status, growth: Growth, now: str) -> dict[str, object]:
     """Say in a condition why it failed, unless one says that."""
     message = shortened(f"failed to expand pvc with {growth.error}")
-    old = next((each for each in status.conditions if each.get("type") == FAILED), {})
+    none: Condition = {}
+    old = next((each for each in status.conditions if each.get("type") == FAILED), none)
     if (old.get("status"), old.get("message")) == ("True", message):
         return {}
     since = old.get("lastTransitionTime") if old.get("status") == "True" else None
