@@ -90,10 +90,8 @@ def short(change: Change) -> str:
             return f"?{change.uid[:8]}"
         case Complaints():
             return f"!{change.origin}{len(change.errors)}"
-        case ObjectAwaited() | ObjectAbsent():
-            return f"?{change.ref}"
-        case VolumeUnfinished():
-            return f"~{change.volume}"
+        case ObjectAwaited(ref=ref) | ObjectAbsent(ref=ref) | VolumeUnfinished(claim=ref):
+            return f"?{ref}"
 
 
 def parsed(file: str, *documents: object) -> Parsed:
