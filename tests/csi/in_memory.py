@@ -14,9 +14,9 @@ from tests.csi.fault_driver.rules import Rule, Script
 from tests.csi.fault_driver.server import Service, csi_services
 from volmgr.plugin import CSIDriver, CsiSource, DriverInfo, Object, ObjectMeta, PersistentVolume, VolumeMode
 from volmgr.testing import FakeHost, Sample, Volume, pod
-from volmgr_csi.connection import Connection
 from volmgr_csi.contract import IMAGE, works
-from volmgr_csi.drivers import Abilities, Driver, drivers_of
+from volmgr_csi.driver.connection import Connection
+from volmgr_csi.driver.drivers import Abilities, Driver, drivers_of
 from volmgr_csi.v1 import csi_pb2 as csi
 from volmgr_csi.volume import Csi
 

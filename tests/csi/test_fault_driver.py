@@ -12,8 +12,8 @@ from tests.csi.fault_driver.kernel import is_mounted
 from tests.csi.fault_driver.profile import ATTACH, CONTROLLER
 from tests.csi.fault_driver.rules import FOREVER, Rule
 from tests.csi.fault_driver.running import Records, running_fault_driver, running_fault_process
-from volmgr_csi.connection import CallError, Connection
-from volmgr_csi.methods import NODE_INFO, PUBLISH, STAGE, UNPUBLISH, UNSTAGE, A, Method, Q
+from volmgr_csi.driver.connection import CallError, Connection
+from volmgr_csi.driver.methods import NODE_INFO, PUBLISH, STAGE, UNPUBLISH, UNSTAGE, A, Method, Q
 from volmgr_csi.v1 import csi_pb2 as csi
 
 MOUNTED = csi.VolumeCapability(

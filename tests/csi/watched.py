@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tests.eventually import PATIENCE
 from volmgr.host.local import local_host
 from volmgr.plugin import DriverInfo, Host, Searched, VolumePlugin, watch_directories
-from volmgr_csi.drivers import KnownDrivers
-from volmgr_csi.registrar import REGISTRY, Registrar
+from volmgr_csi.driver.drivers import KnownDrivers
+from volmgr_csi.registrar.service import REGISTRY, Registrar
 from volmgr_csi.settings import CsiSettings
 
 if TYPE_CHECKING:

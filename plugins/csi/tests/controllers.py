@@ -11,8 +11,8 @@ from typing import Any
 from tests.csi.fault_driver.running import ThreadDriver, running_fault_driver
 from volmgr.plugin import DriverInfo
 from volmgr.testing import FakeHost
-from volmgr_csi.connection import Connection
-from volmgr_csi.drivers import Abilities, Driver, KnownDrivers, drivers_of
+from volmgr_csi.driver.connection import Connection
+from volmgr_csi.driver.drivers import Abilities, Driver, KnownDrivers, drivers_of
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from volmgr.plugin import (
     attachment_name,
 )
 from volmgr.testing import Fault, FaultHost, Killed, When
-from volmgr_csi.attaching import (
+from volmgr_csi.controller.attaching import (
     ATTACHED,
     ATTACHING,
     DETACHING,

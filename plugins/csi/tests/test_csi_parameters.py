@@ -9,8 +9,8 @@ import pytest
 from volmgr.model.meta import ObjectMeta
 from volmgr.model.objects import PersistentVolumeClaim
 from volmgr.plugin import SecretReference, SpecError
-from volmgr_csi.parameters import Parameters, Use, read_parameters
-from volmgr_csi.topology import check_allowed, node_affinity
+from volmgr_csi.controller.parameters import Parameters, Use, read_parameters
+from volmgr_csi.controller.topology import check_allowed, node_affinity
 
 CLAIM = PersistentVolumeClaim(
     metadata=ObjectMeta(name="orders", namespace="shop", uid="u1", annotations={"example.com/key": "orders-key"})

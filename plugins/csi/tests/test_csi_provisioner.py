@@ -17,8 +17,8 @@ from volmgr.model.objects import PersistentVolumeClaim, Secret, StorageClass
 from volmgr.model.quantity import Quantity
 from volmgr.model.volume import PersistentVolume, VolumeMode
 from volmgr.plugin import DeleteVolume, GrowVolume, ObjectRef, Provision, driver_awaited
-from volmgr_csi.attaching import ATTACHED, Attachment, Attachments
-from volmgr_csi.provisioner import CsiProvisioner
+from volmgr_csi.controller.attaching import ATTACHED, Attachment, Attachments
+from volmgr_csi.controller.provisioner import CsiProvisioner
 from volmgr_csi.settings import CsiSettings
 
 NAME = "fault.csi.test"

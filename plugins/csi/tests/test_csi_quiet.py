@@ -134,8 +134,7 @@ def test_an_idle_driver_wakes_nobody_and_takes_no_more_memory_than_it_may(top: P
 
 
 def test_what_grpc_is_imported_without_is_there_for_who_uses_it() -> None:
-    command = (
-        "from volmgr_csi.quiet_grpc import grpc; import asyncio; import grpc.aio; print(asyncio.Task, grpc.aio.server)"
-    )
+    imported = "from volmgr_csi.driver.quiet_grpc import grpc; import asyncio; import grpc.aio"
+    command = f"{imported}; print(asyncio.Task, grpc.aio.server)"
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("<class '_asyncio.Task'> <function server")

@@ -13,9 +13,9 @@ from tests.csi.fault_driver.running import running_fault_driver, running_fault_p
 from tests.csi.registrar import running_registrar
 from tests.csi.watched import Site
 from volmgr.plugin import TransientError
-from volmgr_csi.connection import CallError
-from volmgr_csi.drivers import drivers_of
-from volmgr_csi.methods import NODE_INFO
+from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.drivers import drivers_of
+from volmgr_csi.driver.methods import NODE_INFO
 from volmgr_csi.v1 import csi_pb2 as csi
 
 NAME = "fault.csi.test"

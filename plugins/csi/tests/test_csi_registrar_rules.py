@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volmgr_csi.drivers import Abilities
-from volmgr_csi.registrar_rules import (
+from volmgr_csi.driver.drivers import Abilities
+from volmgr_csi.registrar.rules import (
     BACKOFF,
     BACKOFF_MAX,
     RefusedError,

@@ -26,12 +26,12 @@ from volmgr.plugin import (
     attachment_name,
 )
 from volmgr.testing import FakeHost, Volume
-from volmgr_csi import vol_data
-from volmgr_csi.layout import ephemeral_handle
-from volmgr_csi.origin import of_name
+from volmgr_csi.node import vol_data
+from volmgr_csi.node.layout import ephemeral_handle
+from volmgr_csi.node.origin import of_name
+from volmgr_csi.node.sight import seen_by
+from volmgr_csi.node.vol_data import VolData
 from volmgr_csi.settings import CsiSettings
-from volmgr_csi.sight import seen_by
-from volmgr_csi.vol_data import VolData
 from volmgr_csi.volume import Csi
 
 PV = PersistentVolume(metadata=ObjectMeta(name="pv"), type="csi")

@@ -16,7 +16,7 @@ from volmgr.config import Config
 from volmgr.plugin import CsiSource, DriverInfo, Host, Mount, Mounted
 from volmgr.report.orphans import orphans_report
 from volmgr.testing.node import TestNode, plugins_of, pod
-from volmgr_csi import publishing
+from volmgr_csi.node import publishing
 from volmgr_csi.volume import Csi
 
 INTERVAL = 60.0

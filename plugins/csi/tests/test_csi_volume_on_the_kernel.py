@@ -28,8 +28,8 @@ from volmgr.plugin import (
 )
 from volmgr.testing import Sample, Volume, pod
 from volmgr.testing.real_host import RealHosts
-from volmgr_csi.connection import Connection
-from volmgr_csi.drivers import Abilities, Driver, KnownDrivers, drivers_of
+from volmgr_csi.driver.connection import Connection
+from volmgr_csi.driver.drivers import Abilities, Driver, KnownDrivers, drivers_of
 from volmgr_csi.settings import CsiSettings
 from volmgr_csi.volume import Csi
 

@@ -42,7 +42,7 @@ from volmgr.plugin import (
     attachment_name,
 )
 from volmgr.testing import Volume
-from volmgr_csi.drivers import Abilities
+from volmgr_csi.driver.drivers import Abilities
 from volmgr_csi.settings import CsiSettings
 from volmgr_csi.volume import Csi
 

@@ -16,9 +16,9 @@ import grpc
 
 from volmgr.plugin import CSIDriver, CsiSource, DriverInfo, Host, ObjectMeta, PersistentVolume, VolmgrError, VolumeMode
 from volmgr.testing import Sample
-from volmgr_csi import methods
-from volmgr_csi.connection import Connection
-from volmgr_csi.drivers import Abilities, Driver, KnownDrivers, drivers_of
+from volmgr_csi.driver import methods
+from volmgr_csi.driver.connection import Connection
+from volmgr_csi.driver.drivers import Abilities, Driver, KnownDrivers, drivers_of
 from volmgr_csi.v1 import csi_pb2 as csi
 
 STAGING, DIRECT = "staging.example.com", "direct.example.com"

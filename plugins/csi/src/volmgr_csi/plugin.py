@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from volmgr.plugin import Drivers, Host, Provisioner, Service, VolumePlugin, hookimpl
-from volmgr_csi.drivers import drivers_of
-from volmgr_csi.provisioner import CsiProvisioner
-from volmgr_csi.registrar import Registrar
+from volmgr_csi.controller.provisioner import CsiProvisioner
+from volmgr_csi.driver.drivers import drivers_of
+from volmgr_csi.registrar.service import Registrar
 from volmgr_csi.settings import CsiSettings
 from volmgr_csi.volume import Csi
 

@@ -50,8 +50,9 @@ from volmgr.plugin import (
     attachment_name,
     csi_volume_name,
 )
-from volmgr_csi import attaching, layout, looking, needs, publishing, staged, staging
-from volmgr_csi.drivers import drivers_of
+from volmgr_csi.controller import attaching
+from volmgr_csi.driver.drivers import drivers_of
+from volmgr_csi.node import layout, looking, needs, publishing, staged, staging
 from volmgr_csi.settings import NAME, CsiSettings
 
 

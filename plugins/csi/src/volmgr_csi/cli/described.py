@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from volmgr_csi.cli.driver import Caller
-from volmgr_csi.connection import CallError
-from volmgr_csi.methods import (
+from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.methods import (
     CONTROLLER_CAPABILITIES,
     NODE_CAPABILITIES,
     NODE_INFO,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from volmgr.commands import Failure, NoAnswer
 from volmgr.plugin import VolmgrError
-from volmgr_csi.connection import CallError, Connection, Observed
-from volmgr_csi.sockets import visit
+from volmgr_csi.driver.connection import CallError, Connection, Observed
+from volmgr_csi.driver.sockets import visit
 
 if TYPE_CHECKING:
-    from volmgr_csi.methods import A, Method, Q
+    from volmgr_csi.driver.methods import A, Method, Q
 
 REMEDIES: Mapping[str, str] = {
     "": "look into the driver's log: it broke the connection off",

@@ -75,7 +75,7 @@ def _print(found: Described) -> None:
 def stats(session: Session, endpoint: str, volume: str, path: str | None, timeout: float) -> None:
     """Ask a driver how full a published VOLUME is (NodeGetVolumeStats)."""
     from volmgr_csi.cli.described import name_of
-    from volmgr_csi.methods import STATS
+    from volmgr_csi.driver.methods import STATS
     from volmgr_csi.v1 import csi_pb2 as csi
 
     with failures_said(), calling(endpoint, timeout, show_no_call) as call:

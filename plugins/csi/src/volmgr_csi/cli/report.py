@@ -15,7 +15,7 @@ from volmgr_csi.cli.records import STATE, Damaged, Record, Records
 
 if TYPE_CHECKING:
     from volmgr.plugin import Host
-    from volmgr_csi.connection import Observed
+    from volmgr_csi.driver.connection import Observed
 
 
 def state_host() -> Host:

@@ -15,8 +15,8 @@ from volmgr.plugin import Host, OperationError
 from volmgr_csi.cli import described, questions
 from volmgr_csi.cli.driver import Caller
 from volmgr_csi.cli.records import STAGING, Presence, Record, Records, Target
-from volmgr_csi.connection import CallError
-from volmgr_csi.methods import ATTACH, CREATE, DELETE, DETACH, PUBLISH, STAGE, UNPUBLISH, UNSTAGE
+from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.methods import ATTACH, CREATE, DELETE, DETACH, PUBLISH, STAGE, UNPUBLISH, UNSTAGE
 from volmgr_csi.v1 import csi_pb2 as csi
 
 NOT_FOUND = "NOT_FOUND"

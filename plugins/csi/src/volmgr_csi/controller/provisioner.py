@@ -25,20 +25,20 @@ from volmgr.plugin import (
     UncertainError,
     needed_object,
 )
-from volmgr_csi.attaching import MULTI_WRITER, Attachments
-from volmgr_csi.calling import seconds, texts_of
-from volmgr_csi.connection import CallError
-from volmgr_csi.drivers import drivers_of
-from volmgr_csi.parameters import Parameters, Use, read_parameters
+from volmgr_csi.controller.attaching import MULTI_WRITER, Attachments
+from volmgr_csi.controller.parameters import Parameters, Use, read_parameters
+from volmgr_csi.controller.topology import check_allowed, node_affinity
+from volmgr_csi.driver.calling import seconds, texts_of
+from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.drivers import drivers_of
 from volmgr_csi.settings import CsiSettings
-from volmgr_csi.topology import check_allowed, node_affinity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from volmgr.plugin import DeleteVolume, Host, Objects, PersistentVolume
-    from volmgr_csi.drivers import Driver, KnownDrivers
-    from volmgr_csi.methods import A, Method, Q
+    from volmgr_csi.driver.drivers import Driver, KnownDrivers
+    from volmgr_csi.driver.methods import A, Method, Q
     from volmgr_csi.v1 import csi_pb2 as csi
 
 CREATES = "CREATE_DELETE_VOLUME"
@@ -105,7 +105,7 @@ class CsiProvisioner:
 
     def delete(self, request: DeleteVolume, host: Host) -> None:
         """Delete a volume that nothing on this node has any more; one that is not there is deleted."""
-        from volmgr_csi.methods import DELETE
+        from volmgr_csi.driver.methods import DELETE
         from volmgr_csi.v1 import csi_pb2 as csi
 
         name, handle = _identity(request.volume)
@@ -126,7 +126,7 @@ class CsiProvisioner:
 
     def grow(self, request: GrowVolume, host: Host) -> Grown:
         """Give a volume more room; a driver without that leaves it to the nodes."""
-        from volmgr_csi.methods import GROW
+        from volmgr_csi.driver.methods import GROW
         from volmgr_csi.v1 import csi_pb2 as csi
 
         name, handle = _identity(request.volume)
@@ -168,7 +168,7 @@ class CsiProvisioner:
 
 
 def _creation(request: Provision, driver: Driver, given: Parameters, host: Host) -> csi.CreateVolumeRequest:
-    from volmgr_csi.capability import access_of, capability
+    from volmgr_csi.driver.capability import access_of, capability
     from volmgr_csi.v1 import csi_pb2 as csi
 
     claim, asked = request.claim, request.claim.requests.get("storage")
@@ -208,7 +208,7 @@ def _size(asked: int) -> int:
 
 def _create(driver: Driver, question: csi.CreateVolumeRequest, host: Host, deadline: float) -> csi.Volume:
     """Ask for a volume; what may have been made in spite of an error is asked for again with the same name."""
-    from volmgr_csi.methods import CREATE
+    from volmgr_csi.driver.methods import CREATE
 
     try:
         answer = _call(driver, CREATE, question, host, deadline)
@@ -277,7 +277,7 @@ def _told(request: ProvisionerRequest, objects: Objects) -> Mapping[str, str]:
 
 
 def _capability(volume: PersistentVolume, driver: Driver) -> csi.VolumeCapability:
-    from volmgr_csi.capability import access_of, capability
+    from volmgr_csi.driver.capability import access_of, capability
 
     fs_type = volume.source.get("fsType")
     return capability(
@@ -290,7 +290,7 @@ def _capability(volume: PersistentVolume, driver: Driver) -> csi.VolumeCapabilit
 
 def _made_by_us(driver: Driver, host: Host, deadline: float) -> Iterator[tuple[str, str]]:
     """Give the volumes of a driver that look made for claims: each by its id, and the PersistentVolume's name."""
-    from volmgr_csi.methods import LIST
+    from volmgr_csi.driver.methods import LIST
     from volmgr_csi.v1 import csi_pb2 as csi
 
     token = ""

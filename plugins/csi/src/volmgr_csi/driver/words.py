@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from volmgr_csi.attributes import TOKENS
+from volmgr_csi.node.attributes import TOKENS
 
 LONGEST = 1000
 """Characters; gRPC lets 16 KiB through, and all of it would be logged at each try."""

@@ -13,8 +13,12 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import VolmgrError, path_problem
-from volmgr_csi.connection import UNIMPLEMENTED, CallError, Connection
-from volmgr_csi.registrar_rules import (
+from volmgr_csi.driver.connection import UNIMPLEMENTED, CallError, Connection
+from volmgr_csi.driver.sockets import greet, stamp_of, visit
+from volmgr_csi.driver.words import brief
+from volmgr_csi.node.sight import found_at
+from volmgr_csi.registrar.roster import Entry, Roster, TakenError
+from volmgr_csi.registrar.rules import (
     CONFIGURED,
     NODE_INFO,
     PLUGIN_TYPE,
@@ -23,11 +27,7 @@ from volmgr_csi.registrar_rules import (
     check_name,
     highest_version,
 )
-from volmgr_csi.roster import Entry, Roster, TakenError
 from volmgr_csi.settings import NAME, CsiSettings
-from volmgr_csi.sight import found_at
-from volmgr_csi.sockets import greet, stamp_of, visit
-from volmgr_csi.words import brief
 
 if TYPE_CHECKING:
     from volmgr_csi.registration.api_pb2 import PluginInfo
@@ -150,7 +150,7 @@ class Handshake:
 
     def _register(self) -> None:
         """Register by kubelet's protocol."""
-        from volmgr_csi import registrar_calls as calls
+        from volmgr_csi.registrar import calls
 
         registrar = Connection(f"registration at {self.path}", self.path)
         self._keep(registrar)
@@ -168,7 +168,7 @@ class Handshake:
             calls.notify(registrar, "", self.settings.notify_timeout)  # where that fails, it does not stay so
 
     def _info(self, registrar: Connection) -> PluginInfo:
-        from volmgr_csi import registrar_calls as calls
+        from volmgr_csi.registrar import calls
 
         try:
             said = calls.ask_info(registrar, self.settings.info_timeout)
@@ -183,7 +183,7 @@ class Handshake:
 
     def _stranger(self, connection: Connection) -> str:
         """Say what a socket is by which nothing registers: a driver's own, if it says so."""
-        from volmgr_csi import registrar_calls as calls
+        from volmgr_csi.registrar import calls
 
         text = "it serves no pluginregistration.Registration: nothing registers by it"
         name = calls.own_name(connection, self.settings.info_timeout)
@@ -194,7 +194,7 @@ class Handshake:
         return f"{self.path} is the own socket of csi driver {name}: {text}; {remedy}"
 
     def _refuse(self, registrar: Connection, why: VolmgrError) -> None:
-        from volmgr_csi import registrar_calls as calls
+        from volmgr_csi.registrar import calls
 
         with suppress(CallError):  # the reason why is what counts
             calls.notify(registrar, str(why), self.settings.notify_timeout)
@@ -230,7 +230,7 @@ class Handshake:
         self._install(self.path)
 
     def _install(self, endpoint: str) -> bool:
-        from volmgr_csi import registrar_calls as calls
+        from volmgr_csi.registrar import calls
 
         served = stamp_of(endpoint)
         connection, is_new = self.roster.connection(self.driver, endpoint)

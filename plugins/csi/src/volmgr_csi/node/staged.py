@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import CSI_FIELD, CsiSource, FoundDevice, OperationError, VolumeMode, VolumeSpec
-from volmgr_csi import layout, vol_data
+from volmgr_csi.node import layout, vol_data
 from volmgr_csi.settings import NAME
 
 if TYPE_CHECKING:
     from volmgr.plugin import Host
-    from volmgr_csi.layout import Place
-    from volmgr_csi.vol_data import VolData
+    from volmgr_csi.node.layout import Place
+    from volmgr_csi.node.vol_data import VolData
 
 
 def devices(host: Host) -> tuple[FoundDevice[CsiSource], ...]:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import CSIDriver, ObjectRef, ServiceAccount
-from volmgr_csi.vol_data import go_json
+from volmgr_csi.node.vol_data import go_json
 
 if TYPE_CHECKING:
     from volmgr.plugin import CsiSource, Host, Mount, Objects, Pod

@@ -23,18 +23,18 @@ from volmgr.plugin import (
     VolumeMode,
     VolumeSpec,
 )
-from volmgr_csi import layout, traces, vol_data
-from volmgr_csi.calling import seconds, secrets
-from volmgr_csi.connection import CallError
-from volmgr_csi.drivers import drivers_of
-from volmgr_csi.layout import MOUNT, Place
-from volmgr_csi.origin import origin
+from volmgr_csi.driver.calling import seconds, secrets
+from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.drivers import drivers_of
+from volmgr_csi.node import layout, traces, vol_data
+from volmgr_csi.node.layout import MOUNT, Place
+from volmgr_csi.node.origin import origin
+from volmgr_csi.node.sight import seen_by
 from volmgr_csi.settings import NAME
-from volmgr_csi.sight import seen_by
 
 if TYPE_CHECKING:
     from volmgr.plugin import Expand, Found, Host, Measure
-    from volmgr_csi.drivers import Driver
+    from volmgr_csi.driver.drivers import Driver
     from volmgr_csi.v1 import csi_pb2 as csi
 
 EXPANDS = "EXPAND_VOLUME"
@@ -52,7 +52,7 @@ def expand(request: Expand[CsiSource], host: Host) -> Expanded:
             return Expanded(size=request.new_size)
         raise PluginError(f"growing {request.spec.name}: csi driver {driver.name} does not support NodeExpandVolume")
     question = _expansion(request, driver, host)
-    from volmgr_csi.methods import EXPAND
+    from volmgr_csi.driver.methods import EXPAND
 
     try:
         answer = driver.connection.call(EXPAND, question, seconds(host, request.deadline))
@@ -66,7 +66,7 @@ def expand(request: Expand[CsiSource], host: Host) -> Expanded:
 
 
 def _expansion(request: Expand[CsiSource], driver: Driver, host: Host) -> csi.NodeExpandVolumeRequest:
-    from volmgr_csi import questions
+    from volmgr_csi.node import questions
 
     spec = request.spec
     target = layout.device_target(host, driver.name, spec.source.volume_handle, spec.name, request.mode)
@@ -97,7 +97,7 @@ def measure(request: Measure, host: Host) -> Measured:
     driver = drivers_of(host).unmaking(found.driver)
     if not driver.abilities.stats:
         raise OperationError(f"csi driver {driver.name} does not say how much its volumes use (no GET_VOLUME_STATS)")
-    from volmgr_csi.methods import STATS
+    from volmgr_csi.driver.methods import STATS
     from volmgr_csi.v1 import csi_pb2 as csi
 
     question = csi.NodeGetVolumeStatsRequest(volume_id=found.handle, volume_path=seen_by(driver.name, place.path, host))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from volmgr.plugin import OperationError, attachment_name
-from volmgr_csi.layout import digest
+from volmgr_csi.node.layout import digest
 from volmgr_csi.settings import NAME
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import OperationError, UncertainError, VolmgrError
-from volmgr_csi.sockets import Address, Stamp, is_answering, stamp_of
-from volmgr_csi.words import brief, fit_to_show
+from volmgr_csi.driver.sockets import Address, Stamp, is_answering, stamp_of
+from volmgr_csi.driver.words import brief, fit_to_show
 
 if TYPE_CHECKING:
     import grpc
 
-    from volmgr_csi.methods import A, Method, Q
+    from volmgr_csi.driver.methods import A, Method, Q
 
 MESSAGE_LIMIT = 16 * 1024 * 1024
 """Bytes of one message."""
@@ -183,7 +183,7 @@ class Connection:
             leaving.close()
 
     def _ask(self, channel: grpc.Channel, method: Method[Q, A], question: Q, timeout: float) -> A:
-        from volmgr_csi.quiet_grpc import grpc
+        from volmgr_csi.driver.quiet_grpc import grpc
 
         ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
         try:
@@ -198,7 +198,7 @@ class Connection:
             raise CallError(self.driver, method.name, "", f"its answer cannot be read: {error}") from error
 
     def _failure(self, method: str, error: Exception, question: object) -> CallError:
-        from volmgr_csi.quiet_grpc import grpc
+        from volmgr_csi.driver.quiet_grpc import grpc
 
         if not isinstance(error, grpc.Call):
             return CallError(self.driver, method, "", str(error))
@@ -206,7 +206,7 @@ class Connection:
 
     def _confirm(self, lent: _Open, timeout: float) -> None:
         """Make sure that it is still this driver that answers; raises CallError."""
-        from volmgr_csi import methods
+        from volmgr_csi.driver import methods
         from volmgr_csi.v1 import csi_pb2 as csi
 
         method = methods.PLUGIN_INFO
@@ -256,7 +256,7 @@ class Connection:
             self.rested(self)
 
     def _opened(self, method: str) -> _Open:
-        from volmgr_csi.quiet_grpc import grpc
+        from volmgr_csi.driver.quiet_grpc import grpc
 
         options = (
             ("grpc.max_receive_message_length", MESSAGE_LIMIT),

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from volmgr_csi import ahead
 from volmgr_csi.ahead import Ahead
-from volmgr_csi.layout import digest
-from volmgr_csi.vol_data import VolData, is_driver_name
+from volmgr_csi.node.layout import digest
+from volmgr_csi.node.vol_data import VolData, is_driver_name
 
 if TYPE_CHECKING:
     from volmgr.plugin import Host

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volmgr_csi import vol_data
+from volmgr_csi.node import vol_data
+from volmgr_csi.node.vol_data import VolData, is_driver_name
 from volmgr_csi.settings import NAME
-from volmgr_csi.vol_data import VolData, is_driver_name
 
 if TYPE_CHECKING:
     from volmgr.plugin import Host
-    from volmgr_csi.layout import Place
-    from volmgr_csi.traces import Trace
+    from volmgr_csi.node.layout import Place
+    from volmgr_csi.node.traces import Trace
 
 
 def origin(place: Place, trace: Trace, volume: str, host: Host) -> VolData | None:

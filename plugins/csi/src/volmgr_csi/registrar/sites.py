@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from volmgr_csi.doorbell import NEVER
-from volmgr_csi.handshake import Ended, Handshake, Outcome
-from volmgr_csi.registrar_rules import back_off
-from volmgr_csi.sockets import Stamp
+from volmgr_csi.driver.sockets import Stamp
+from volmgr_csi.registrar.doorbell import NEVER
+from volmgr_csi.registrar.handshake import Ended, Handshake, Outcome
+from volmgr_csi.registrar.rules import back_off
 
 FRESH = 10.0
 """Seconds for which who bound a socket may not listen yet."""

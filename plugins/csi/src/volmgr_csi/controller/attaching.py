@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from volmgr.plugin import Attached, Detached, ObjectRef, OperationError, Secret, VolumeAttachment, attachment_name
 from volmgr_csi import ahead
 from volmgr_csi.ahead import Ahead
-from volmgr_csi.calling import seconds, secrets, texts_of
-from volmgr_csi.connection import CallError
-from volmgr_csi.drivers import drivers_of
+from volmgr_csi.controller.validating import objection
+from volmgr_csi.driver.calling import seconds, secrets, texts_of
+from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.drivers import drivers_of
 from volmgr_csi.settings import NAME
-from volmgr_csi.validating import objection
 
 if TYPE_CHECKING:
     from volmgr.plugin import Attach, CsiSource, Detach, Host, Objects, VolmgrError
-    from volmgr_csi.drivers import Driver
+    from volmgr_csi.driver.drivers import Driver
     from volmgr_csi.v1 import csi_pb2 as csi
 
 PUBLISHES = "PUBLISH_UNPUBLISH_VOLUME"
@@ -181,7 +181,7 @@ def publish_context(driver: str, handle: str, node_name: str, objects: Objects, 
 def _question(
     request: Attach[CsiSource], driver: Driver, told: Mapping[str, str]
 ) -> csi.ControllerPublishVolumeRequest:
-    from volmgr_csi.capability import access_of, capability
+    from volmgr_csi.driver.capability import access_of, capability
     from volmgr_csi.v1 import csi_pb2 as csi
 
     spec, source = request.spec, request.spec.source
@@ -214,14 +214,14 @@ def _explained(
 def _publish(
     question: csi.ControllerPublishVolumeRequest, host: Host, driver: Driver, deadline: float
 ) -> Mapping[str, str]:
-    from volmgr_csi.methods import ATTACH
+    from volmgr_csi.driver.methods import ATTACH
 
     answer = driver.connection.call(ATTACH, question, seconds(host, deadline))
     return dict(answer.publish_context)
 
 
 def _leave(attachment: Attachment, host: Host, driver: Driver, told: Mapping[str, str], deadline: float) -> None:
-    from volmgr_csi.methods import DETACH
+    from volmgr_csi.driver.methods import DETACH
     from volmgr_csi.v1 import csi_pb2 as csi
 
     question = csi.ControllerUnpublishVolumeRequest(

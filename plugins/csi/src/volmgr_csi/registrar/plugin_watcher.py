@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volmgr_csi.sockets import Stamp, stamp_of
+from volmgr_csi.driver.sockets import Stamp, stamp_of
 
 if TYPE_CHECKING:
     from volmgr.plugin import Watches

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import cast
 
 from volmgr.plugin import DriverInfo, Host, VolmgrError
-from volmgr_csi.connection import Connection
-from volmgr_csi.drivers import Abilities, Driver
+from volmgr_csi.driver.connection import Connection
+from volmgr_csi.driver.drivers import Abilities, Driver
 
 _log = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import context_option
-from volmgr_csi.capability import access_of, capability
+from volmgr_csi.driver.capability import access_of, capability
 from volmgr_csi.v1 import csi_pb2 as csi
 
 if TYPE_CHECKING:
     from volmgr.plugin import CsiSource, VolumeSpec
-    from volmgr_csi.drivers import Abilities
+    from volmgr_csi.driver.drivers import Abilities
 
 _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 

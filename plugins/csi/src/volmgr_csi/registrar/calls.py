@@ -8,19 +8,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import DriverInfo
-from volmgr_csi import methods
-from volmgr_csi.connection import UNIMPLEMENTED, CallError, Connection
-from volmgr_csi.drivers import Driver
-from volmgr_csi.methods import Method
-from volmgr_csi.registrar_rules import RefusedError, abilities, check_name
+from volmgr_csi.driver import methods
+from volmgr_csi.driver.connection import UNIMPLEMENTED, CallError, Connection
+from volmgr_csi.driver.drivers import Driver
+from volmgr_csi.driver.methods import Method
+from volmgr_csi.driver.words import brief
+from volmgr_csi.registrar.rules import RefusedError, abilities, check_name
 from volmgr_csi.registration import api_pb2 as registration
 from volmgr_csi.v1 import csi_pb2 as csi
-from volmgr_csi.words import brief
 
 if TYPE_CHECKING:
     from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 
-    from volmgr_csi.methods import A, Q
+    from volmgr_csi.driver.methods import A, Q
 
 GET_INFO = Method("/pluginregistration.Registration/GetInfo", registration.InfoRequest, registration.PluginInfo)
 NOTIFY = Method(

@@ -19,7 +19,7 @@ from volmgr_csi.settings import CsiSettings
 
 if TYPE_CHECKING:
     from volmgr.plugin import Host, MountEntry
-    from volmgr_csi.drivers import Driver
+    from volmgr_csi.driver.drivers import Driver
 
 _CREDENTIALS = struct.Struct("iii")  # pid, uid, gid
 _PATIENCE = 5.0

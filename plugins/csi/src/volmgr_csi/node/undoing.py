@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import OperationError
-from volmgr_csi import vol_data
-from volmgr_csi.calling import seconds
-from volmgr_csi.connection import CallError
-from volmgr_csi.drivers import drivers_of
-from volmgr_csi.layout import DIRECTORY_MODE
+from volmgr_csi.driver.calling import seconds
+from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.drivers import drivers_of
+from volmgr_csi.node import vol_data
+from volmgr_csi.node.layout import DIRECTORY_MODE
 
 if TYPE_CHECKING:
     from volmgr.plugin import Host
-    from volmgr_csi.drivers import Driver
-    from volmgr_csi.methods import A, Method, Q
-    from volmgr_csi.vol_data import VolData
+    from volmgr_csi.driver.drivers import Driver
+    from volmgr_csi.driver.methods import A, Method, Q
+    from volmgr_csi.node.vol_data import VolData
 
 KEPT = "kept"
 """What is called so beside a target is data that was written where nothing was mounted."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from volmgr_csi.doorbell import NEVER
-from volmgr_csi.registrar_rules import back_off
-from volmgr_csi.roster import Entry
-from volmgr_csi.sockets import Stamp
+from volmgr_csi.driver.sockets import Stamp
+from volmgr_csi.registrar.doorbell import NEVER
+from volmgr_csi.registrar.roster import Entry
+from volmgr_csi.registrar.rules import back_off
 
 AT_MOST = 10.0
 """Seconds between two inquiries because a call lost its driver: it may say itself that it is unavailable."""

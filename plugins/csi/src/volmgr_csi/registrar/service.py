@@ -14,17 +14,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import CSI_FIELD, Drivers, Host, OperationError, Searched, VolmgrError, watch_directories
-from volmgr_csi.connection import Connection
-from volmgr_csi.doorbell import NEVER, Doorbell, Task
-from volmgr_csi.drivers import START, Driver, drivers_of
-from volmgr_csi.handshake import Ended, Handshake, Outcome
-from volmgr_csi.inquiries import Inquiries
-from volmgr_csi.plugin_watcher import PluginWatcher
-from volmgr_csi.roster import Roster
-from volmgr_csi.seen import SeenDrivers
+from volmgr_csi.driver.connection import Connection
+from volmgr_csi.driver.drivers import START, Driver, drivers_of
+from volmgr_csi.driver.sockets import Stamp, stamp_of
+from volmgr_csi.registrar.doorbell import NEVER, Doorbell, Task
+from volmgr_csi.registrar.handshake import Ended, Handshake, Outcome
+from volmgr_csi.registrar.inquiries import Inquiries
+from volmgr_csi.registrar.plugin_watcher import PluginWatcher
+from volmgr_csi.registrar.roster import Roster
+from volmgr_csi.registrar.seen import SeenDrivers
+from volmgr_csi.registrar.sites import Site, Sites
 from volmgr_csi.settings import CsiSettings
-from volmgr_csi.sites import Site, Sites
-from volmgr_csi.sockets import Stamp, stamp_of
 
 if TYPE_CHECKING:
     from volmgr.plugin import Watches
@@ -271,7 +271,7 @@ class Registrar:
 
     def _asked(self, driver: Driver, since: float) -> Task:
         """Ask it, on a thread of its own; give what is to be done then."""
-        from volmgr_csi.registrar_calls import ask_driver
+        from volmgr_csi.registrar.calls import ask_driver
 
         served = stamp_of(driver.connection.socket)
         try:

@@ -16,24 +16,24 @@ from volmgr.plugin import (
     taken_back,
     uncertain_if_it_fails,
 )
-from volmgr_csi import layout, traces, undoing, vol_data
-from volmgr_csi.attaching import publish_context
-from volmgr_csi.attributes import driver_object
-from volmgr_csi.calling import seconds, secrets
-from volmgr_csi.connection import CallError
-from volmgr_csi.drivers import drivers_of
-from volmgr_csi.layout import Place
-from volmgr_csi.needs import check_lifecycle, kubelet_name
-from volmgr_csi.origin import origin
-from volmgr_csi.sight import is_dead, is_there, seen_by
-from volmgr_csi.traces import Trace
-from volmgr_csi.vol_data import VolData
+from volmgr_csi.controller.attaching import publish_context
+from volmgr_csi.driver.calling import seconds, secrets
+from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.drivers import drivers_of
+from volmgr_csi.node import layout, traces, undoing, vol_data
+from volmgr_csi.node.attributes import driver_object
+from volmgr_csi.node.layout import Place
+from volmgr_csi.node.needs import check_lifecycle, kubelet_name
+from volmgr_csi.node.origin import origin
+from volmgr_csi.node.sight import is_dead, is_there, seen_by
+from volmgr_csi.node.traces import Trace
+from volmgr_csi.node.vol_data import VolData
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from volmgr.plugin import CSIDriver, CsiSource, Host, Mount, Objects, UnmountDevice, VolumeSpec
-    from volmgr_csi.drivers import Driver
+    from volmgr_csi.driver.drivers import Driver
     from volmgr_csi.v1 import csi_pb2 as csi
 
 log = logging.getLogger("volmgr.csi")
@@ -96,7 +96,7 @@ def _prepare(request: MountDevice[CsiSource], place: Place, host: Host, *, stagi
 
 
 def _question(request: MountDevice[CsiSource], driver: Driver, place: Place, host: Host) -> csi.NodeStageVolumeRequest:
-    from volmgr_csi import questions
+    from volmgr_csi.node import questions
 
     spec = request.spec
     given = questions.Given(
@@ -117,7 +117,7 @@ def context_of(spec: VolumeSpec[CsiSource], node_name: str, objects: Objects, ho
 
 
 def _call(driver: Driver, question: csi.NodeStageVolumeRequest, deadline: float, host: Host) -> None:
-    from volmgr_csi.methods import STAGE
+    from volmgr_csi.driver.methods import STAGE
 
     try:
         driver.connection.call(STAGE, question, seconds(host, deadline))
@@ -169,7 +169,7 @@ def unstage(request: UnmountDevice, host: Host) -> DeviceUnmounted:
 
 
 def _unstage(driver: Driver, found: VolData, place: Place, deadline: float, host: Host) -> None:
-    from volmgr_csi.methods import UNSTAGE
+    from volmgr_csi.driver.methods import UNSTAGE
     from volmgr_csi.v1 import csi_pb2 as csi
 
     question = csi.NodeUnstageVolumeRequest(

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from volmgr.plugin import DriverInfo, Host, TransientError, driver_awaited
 
 if TYPE_CHECKING:
-    from volmgr_csi.connection import Connection
+    from volmgr_csi.driver.connection import Connection
 
 
 START = "start it, and its registrar"

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from volmgr.plugin import Drivers
-from volmgr_csi.connection import UNAVAILABLE, CallError, Connection
-from volmgr_csi.drivers import Driver, KnownDrivers
-from volmgr_csi.registrar_rules import RefusedError, Version
-from volmgr_csi.sockets import Stamp
+from volmgr_csi.driver.connection import UNAVAILABLE, CallError, Connection
+from volmgr_csi.driver.drivers import Driver, KnownDrivers
+from volmgr_csi.driver.sockets import Stamp
+from volmgr_csi.registrar.rules import RefusedError, Version
 
 
 class TakenError(RefusedError):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volmgr_csi.calling import seconds
-from volmgr_csi.connection import CallError
+from volmgr_csi.driver.calling import seconds
+from volmgr_csi.driver.connection import CallError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from volmgr.plugin import CsiSource, Host
-    from volmgr_csi.drivers import Driver
+    from volmgr_csi.driver.drivers import Driver
     from volmgr_csi.v1 import csi_pb2 as csi
 
 
@@ -27,7 +27,7 @@ def objection(
 
     Not asked before it is used: drivers that answer this wrongly, or not at all, serve their volumes all the same.
     """
-    from volmgr_csi.methods import VALIDATE
+    from volmgr_csi.driver.methods import VALIDATE
     from volmgr_csi.v1 import csi_pb2 as csi
 
     question = csi.ValidateVolumeCapabilitiesRequest(

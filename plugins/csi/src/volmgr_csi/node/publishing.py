@@ -20,22 +20,22 @@ from volmgr.plugin import (
     taken_back,
     uncertain_if_it_fails,
 )
-from volmgr_csi import attributes, layout, sight, traces, undoing, vol_data
-from volmgr_csi.attributes import Told
-from volmgr_csi.calling import seconds, texts_of
-from volmgr_csi.connection import CallError
-from volmgr_csi.layout import Place
-from volmgr_csi.needs import gives_to_group, is_inline, kubelet_name, publish_secret
-from volmgr_csi.origin import origin
+from volmgr_csi.driver.calling import seconds, texts_of
+from volmgr_csi.driver.connection import CallError
+from volmgr_csi.node import attributes, layout, sight, traces, undoing, vol_data
+from volmgr_csi.node.attributes import Told
+from volmgr_csi.node.layout import Place
+from volmgr_csi.node.needs import gives_to_group, is_inline, kubelet_name, publish_secret
+from volmgr_csi.node.origin import origin
+from volmgr_csi.node.sight import is_there, seen_by
+from volmgr_csi.node.staging import context_of, restage_if_dead, serving, was_done
+from volmgr_csi.node.vol_data import EPHEMERAL, PERSISTENT, VolData
 from volmgr_csi.settings import CsiSettings
-from volmgr_csi.sight import is_there, seen_by
-from volmgr_csi.staging import context_of, restage_if_dead, serving, was_done
-from volmgr_csi.vol_data import EPHEMERAL, PERSISTENT, VolData
 
 if TYPE_CHECKING:
     from volmgr.plugin import CSIDriver, CsiSource, Host, Mount, Unmount
-    from volmgr_csi.drivers import Driver
-    from volmgr_csi.traces import Trace
+    from volmgr_csi.driver.drivers import Driver
+    from volmgr_csi.node.traces import Trace
     from volmgr_csi.v1 import csi_pb2 as csi
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def _told(request: Mount[CsiSource], csi_driver: CSIDriver | None, host: Host) -
 def _question(
     request: Mount[CsiSource], driver: Driver, place: Place, handle: str, told: Told, host: Host
 ) -> csi.NodePublishVolumeRequest:
-    from volmgr_csi import questions
+    from volmgr_csi.node import questions
 
     spec = request.spec
     context: Mapping[str, str] = {}
@@ -142,7 +142,7 @@ def _prepare(request: Mount[CsiSource], place: Place, data: VolData, host: Host)
 
 
 def _call(driver: Driver, question: csi.NodePublishVolumeRequest, deadline: float, host: Host) -> None:
-    from volmgr_csi.methods import PUBLISH
+    from volmgr_csi.driver.methods import PUBLISH
 
     try:
         driver.connection.call(PUBLISH, question, seconds(host, deadline))
@@ -206,7 +206,7 @@ def _is_of_others(found: VolData, place: Place, trace: Trace, host: Host) -> boo
 
 def _unpublish(driver: Driver, found: VolData, place: Place, deadline: float, host: Host, *, aside: bool) -> None:
     """Let a driver take a volume away, which with `aside` does not see what others wrote: it might delete that."""
-    from volmgr_csi.methods import UNPUBLISH
+    from volmgr_csi.driver.methods import UNPUBLISH
     from volmgr_csi.v1 import csi_pb2 as csi
 
     question = csi.NodeUnpublishVolumeRequest(
