@@ -165,6 +165,20 @@ def test_what_kubelet_1_30_wrote_for_a_driver_that_stages_nothing_is_cleared(sit
     assert site.left() == []
 
 
+@pytest.mark.parametrize("code", ["UNIMPLEMENTED", ""])
+def test_what_a_driver_staged_is_unstaged_although_its_next_version_stages_nothing(site: Site, code: str) -> None:
+    volume = persistent()
+    mount(volume, site)
+    site.register(replace(ALL, stage=False))
+    if code:
+        site.answer("NodeUnstageVolume", code)
+
+    take_away(volume, site)
+
+    assert site.named().count("NodeUnstageVolume") == 1
+    assert (site.left(), site.host.table) == ([], {})
+
+
 @pytest.mark.parametrize("volume", [persistent, inline, block], ids=["persistent", "inline", "block"])
 def test_unmounting_twice_or_what_was_never_mounted_is_done(site: Site, volume: Callable[[], Volume]) -> None:
     take_away(volume(), site)

@@ -158,7 +158,7 @@ def unstage(request: UnmountDevice, host: Host) -> DeviceUnmounted:
     there = trace.is_there or is_there(place.path, host) or vol_data.read(host, place.data) is not None
     if found is not None:
         driver = undoing.driver_of(found, host, is_there=there)
-        if driver is not None and driver.abilities.stage:
+        if driver is not None and (driver.abilities.stage or trace.is_there):  # it may be another version by now
             if request.mode is VolumeMode.FILESYSTEM:
                 undoing.remove_link(place.path, host)
             if trace.was_mounted and request.mode is VolumeMode.FILESYSTEM:
@@ -175,7 +175,8 @@ def _unstage(driver: Driver, found: VolData, place: Place, deadline: float, host
     question = csi.NodeUnstageVolumeRequest(
         volume_id=found.handle, staging_target_path=seen_by(driver.name, place.path, host)
     )
-    undoing.undo(driver, UNSTAGE, question, place.path, deadline, host)
+    never_stages = () if driver.abilities.stage else ("UNIMPLEMENTED",)  # its version that did was replaced
+    undoing.undo(driver, UNSTAGE, question, place.path, deadline, host, *never_stages)
 
 
 def _clear(

@@ -26,15 +26,17 @@ _shared = threading.Lock()
 """Held while directories of several volumes are made or removed."""
 
 
-def undo(driver: Driver, method: Method[Q, A], question: Q, path: Path, deadline: float, host: Host) -> None:
-    """Let a driver take away what it made at a path; what it does not know any more is gone.
+def undo(
+    driver: Driver, method: Method[Q, A], question: Q, path: Path, deadline: float, host: Host, *also_gone: str
+) -> None:
+    """Let a driver take away what it made at a path; after NOT_FOUND, and the codes `also_gone`, nothing of it is left.
 
     Raises what `CallError.as_outcome` gives, and OperationError when something is still mounted.
     """
     try:
         driver.connection.call(method, question, seconds(host, deadline))
     except CallError as error:
-        if error.code != "NOT_FOUND":
+        if error.code not in {"NOT_FOUND", *also_gone}:
             raise error.as_outcome() from error
         host.mounts.unmount(path)  # what a driver has forgotten, it never unmounts
     if host.mounts.is_mount_point(path):
