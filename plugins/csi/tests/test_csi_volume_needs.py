@@ -26,10 +26,10 @@ from volmgr.plugin import (
     attachment_name,
 )
 from volmgr.testing import FakeHost, Volume
+from volmgr_csi.driver.paths import seen_by
 from volmgr_csi.node import vol_data
+from volmgr_csi.node.identification import of_name
 from volmgr_csi.node.layout import ephemeral_handle
-from volmgr_csi.node.origin import of_name
-from volmgr_csi.node.sight import seen_by
 from volmgr_csi.node.vol_data import VolData
 from volmgr_csi.settings import CsiSettings
 from volmgr_csi.volume import Csi

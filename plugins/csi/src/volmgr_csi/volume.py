@@ -52,7 +52,7 @@ from volmgr.plugin import (
 )
 from volmgr_csi.controller import attaching
 from volmgr_csi.driver.drivers import drivers_of
-from volmgr_csi.node import layout, looking, needs, publishing, staged, staging
+from volmgr_csi.node import expansion, layout, publishing, reconstruction, staging, stats, volume_spec
 from volmgr_csi.settings import NAME, CsiSettings
 
 
@@ -76,21 +76,21 @@ class Csi(
         return csi_volume_name(spec.source.driver, spec.source.volume_handle)
 
     def facets(self, spec: VolumeSpec[CsiSource], objects: Objects) -> Facets:
-        return needs.facets(spec, objects)
+        return volume_spec.facets(spec, objects)
 
     def check(self, spec: VolumeSpec[CsiSource], pod: Pod | None) -> None:
         del pod
-        needs.check(spec)
+        volume_spec.check(spec)
 
     def references(self, spec: VolumeSpec[CsiSource], pod: Pod) -> tuple[Reference, ...]:
-        return tuple(needs.references(spec, pod))
+        return tuple(volume_spec.references(spec, pod))
 
     def endpoint(self, spec: VolumeSpec[CsiSource]) -> str:
         return spec.source.driver
 
     def exclusive(self, spec: VolumeSpec[CsiSource]) -> tuple[str, ...]:
         """Let no two calls for one volume overlap, not even unmounts for two Pods; an inline one has one Pod."""
-        return () if needs.is_inline(spec) else (f"csi {self.volume_name(spec)}",)
+        return () if volume_spec.is_inline(spec) else (f"csi {self.volume_name(spec)}",)
 
     def attach(self, request: Attach[CsiSource], host: Host) -> Attached:
         return attaching.attach(request, host, drivers_of(host).making(request.spec.source.driver))
@@ -116,7 +116,7 @@ class Csi(
         return layout.device_target(host, source.driver, source.volume_handle, spec.name, spec.mode)
 
     def devices(self, host: Host) -> tuple[FoundDevice[CsiSource], ...]:
-        return staged.devices(host)
+        return reconstruction.devices(host)
 
     def mount_device(self, request: MountDevice[CsiSource], host: Host) -> DeviceMounted:
         return staging.stage(request, host)
@@ -131,10 +131,10 @@ class Csi(
         return publishing.unpublish(request, host)
 
     def expand(self, request: Expand[CsiSource], host: Host) -> Expanded:
-        return looking.expand(request, host)
+        return expansion.expand(request, host)
 
     def measure(self, request: Measure, host: Host) -> Measured:
-        return looking.measure(request, host)
+        return stats.measure(request, host)
 
     def reconstruct(self, found: Found, host: Host) -> Reconstructed[CsiSource]:
-        return looking.reconstruct(found, host)
+        return reconstruction.reconstruct(found, host)

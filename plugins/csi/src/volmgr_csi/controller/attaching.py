@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import Attached, Detached, ObjectRef, OperationError, Secret, VolumeAttachment, attachment_name
-from volmgr_csi import ahead
-from volmgr_csi.ahead import Ahead
+from volmgr_csi import checkpoints
+from volmgr_csi.checkpoints import Checkpoints
 from volmgr_csi.controller.validating import objection
 from volmgr_csi.driver.calling import seconds, secrets, texts_of
 from volmgr_csi.driver.connection import CallError
@@ -54,35 +54,35 @@ class Attachments:
 
     def __init__(self, host: Host) -> None:
         """Use the host's files."""
-        self._ahead = Ahead(host, "attachments")
+        self._checkpoints = Checkpoints(host, "attachments")
 
     def find(self, name: str) -> Attachment | None:
         """Give a record; None when it is missing or damaged."""
-        body = self._ahead.read(name)
-        if body is None or not (ahead.text(body, "driver") and ahead.text(body, "handle")):
+        body = self._checkpoints.read(name)
+        if body is None or not (checkpoints.text(body, "driver") and checkpoints.text(body, "handle")):
             return None
         return Attachment(
-            driver=ahead.text(body, "driver"),
-            handle=ahead.text(body, "handle"),
-            node_id=ahead.text(body, "node_id"),
-            state=ahead.text(body, "state"),
-            publish_context=ahead.texts(body, "publish_context"),
-            secret_namespace=ahead.text(body, "secret_namespace"),
-            secret_name=ahead.text(body, "secret_name"),
+            driver=checkpoints.text(body, "driver"),
+            handle=checkpoints.text(body, "handle"),
+            node_id=checkpoints.text(body, "node_id"),
+            state=checkpoints.text(body, "state"),
+            publish_context=checkpoints.texts(body, "publish_context"),
+            secret_namespace=checkpoints.text(body, "secret_namespace"),
+            secret_name=checkpoints.text(body, "secret_name"),
         )
 
     def is_damaged(self, name: str) -> bool:
         """Say whether there is a record that cannot be read."""
-        return self._ahead.has(name) and self.find(name) is None
+        return self._checkpoints.has(name) and self.find(name) is None
 
     def of(self, driver: str, handle: str) -> tuple[Attachment, ...]:
         """Give the attachments of a volume."""
-        every = map(self.find, self._ahead.names())
+        every = map(self.find, self._checkpoints.names())
         return tuple(each for each in every if each is not None and (each.driver, each.handle) == (driver, handle))
 
     def put(self, name: str, attachment: Attachment) -> None:
         """Write a record; raises OperationError."""
-        self._ahead.write(
+        self._checkpoints.write(
             name,
             {
                 "driver": attachment.driver,
@@ -97,7 +97,7 @@ class Attachments:
 
     def remove(self, name: str) -> None:
         """Remove a record; raises OperationError."""
-        self._ahead.remove(name)
+        self._checkpoints.remove(name)
 
 
 def attach(request: Attach[CsiSource], host: Host, driver: Driver) -> Attached:
@@ -181,7 +181,7 @@ def publish_context(driver: str, handle: str, node_name: str, objects: Objects, 
 def _question(
     request: Attach[CsiSource], driver: Driver, told: Mapping[str, str]
 ) -> csi.ControllerPublishVolumeRequest:
-    from volmgr_csi.driver.capability import access_of, capability
+    from volmgr_csi.driver.volume_capability import access_of, capability
     from volmgr_csi.v1 import csi_pb2 as csi
 
     spec, source = request.spec, request.spec.source

@@ -168,7 +168,7 @@ class CsiProvisioner:
 
 
 def _creation(request: Provision, driver: Driver, given: Parameters, host: Host) -> csi.CreateVolumeRequest:
-    from volmgr_csi.driver.capability import access_of, capability
+    from volmgr_csi.driver.volume_capability import access_of, capability
     from volmgr_csi.v1 import csi_pb2 as csi
 
     claim, asked = request.claim, request.claim.requests.get("storage")
@@ -277,7 +277,7 @@ def _told(request: ProvisionerRequest, objects: Objects) -> Mapping[str, str]:
 
 
 def _capability(volume: PersistentVolume, driver: Driver) -> csi.VolumeCapability:
-    from volmgr_csi.driver.capability import access_of, capability
+    from volmgr_csi.driver.volume_capability import access_of, capability
 
     fs_type = volume.source.get("fsType")
     return capability(

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import OperationError, UncertainError, VolmgrError
+from volmgr_csi.driver.sanitizer import brief, sanitized
 from volmgr_csi.driver.sockets import Address, Stamp, is_answering, stamp_of
-from volmgr_csi.driver.words import brief, fit_to_show
 
 if TYPE_CHECKING:
     import grpc
@@ -202,7 +202,7 @@ class Connection:
 
         if not isinstance(error, grpc.Call):
             return CallError(self.driver, method, "", str(error))
-        return CallError(self.driver, method, error.code().name, fit_to_show(error.details() or "", question))
+        return CallError(self.driver, method, error.code().name, sanitized(error.details() or "", question))
 
     def _confirm(self, lent: _Open, timeout: float) -> None:
         """Make sure that it is still this driver that answers; raises CallError."""

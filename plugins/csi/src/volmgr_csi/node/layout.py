@@ -20,6 +20,8 @@ MOUNT = "mount"
 """What a driver makes in a Pod's volume directory: there the volume is mounted."""
 DIRECTORY_MODE = 0o750
 GLOBAL_MOUNT = "globalmount"
+_DIRECTORY = NAME.replace("/", "~")
+"""What a Pod's directory for volumes of csi is called; kubelet's escaping."""
 
 
 def digest(handle: str) -> str:
@@ -69,3 +71,8 @@ def published(host: Host, target: Path, pod_uid: str, spec_name: str, mode: Volu
 def publications(host: Host, spec_name: str) -> Path:
     """Give the directory in which a driver publishes a block volume, for each Pod by its UID."""
     return host.paths.block_maps(NAME) / "publish" / spec_name
+
+
+def mount_of(path: Path) -> Path:
+    """Give where a volume is mounted, by that or by its directory below its Pod's."""
+    return path if path.parent.parent.name == _DIRECTORY else path / MOUNT

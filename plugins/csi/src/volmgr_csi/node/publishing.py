@@ -22,20 +22,21 @@ from volmgr.plugin import (
 )
 from volmgr_csi.driver.calling import seconds, texts_of
 from volmgr_csi.driver.connection import CallError
-from volmgr_csi.node import attributes, layout, sight, traces, undoing, vol_data
+from volmgr_csi.driver.paths import seen_by
+from volmgr_csi.node import attributes, call_records, cleanup, layout, mount_check, vol_data
 from volmgr_csi.node.attributes import Told
+from volmgr_csi.node.identification import identify
 from volmgr_csi.node.layout import Place
-from volmgr_csi.node.needs import gives_to_group, is_inline, kubelet_name, publish_secret
-from volmgr_csi.node.origin import origin
-from volmgr_csi.node.sight import is_there, seen_by
+from volmgr_csi.node.mount_check import is_there
 from volmgr_csi.node.staging import context_of, restage_if_dead, serving, was_done
 from volmgr_csi.node.vol_data import EPHEMERAL, PERSISTENT, VolData
+from volmgr_csi.node.volume_spec import gives_to_group, is_inline, kubelet_name, publish_secret
 from volmgr_csi.settings import CsiSettings
 
 if TYPE_CHECKING:
     from volmgr.plugin import CSIDriver, CsiSource, Host, Mount, Unmount
     from volmgr_csi.driver.drivers import Driver
-    from volmgr_csi.node.traces import Trace
+    from volmgr_csi.node.call_records import CallRecord
     from volmgr_csi.v1 import csi_pb2 as csi
 
 log = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ def publish(request: Mount[CsiSource], host: Host, now: float) -> Mounted:
     driver, csi_driver = serving(spec, request.objects, host)
     told = _told(request, csi_driver, host)
     place = layout.published(host, request.target, uid, spec.name, request.mode)
-    trace = traces.of_publishing(host, uid, spec.name)
+    record = call_records.of_publishing(host, uid, spec.name)
     data = VolData(
         driver=source.driver,
         handle=source.volume_handle or layout.ephemeral_handle(uid, spec.name),
@@ -59,23 +60,23 @@ def publish(request: Mount[CsiSource], host: Host, now: float) -> Mounted:
     question = _question(request, driver, place, data.handle, told, host)
     if driver.abilities.stage:
         restage_if_dead(request, host)
-    done = request.mode is VolumeMode.FILESYSTEM and was_done(place, trace, host)
-    kept = request.remount or request.reconstructed or done or trace.is_done
+    done = request.mode is VolumeMode.FILESYSTEM and was_done(place, record, host)
+    kept = request.remount or request.reconstructed or done or record.is_done
 
     def undo() -> None:
         if not kept:
-            _clear(request.mode, place, trace, host)
+            _clear(request.mode, place, record, host)
 
     with taken_back(undo, f"publishing {data.handle} of csi driver {source.driver}"):
-        trace.put(data, done=done or trace.is_done, mounted=trace.was_mounted)
+        record.put(data, done=done or record.is_done, mounted=record.was_mounted)
         _prepare(request, place, data, host)
         _call(driver, question, request.deadline, host)
     with uncertain_if_it_fails():
-        trace.put(data, done=True, mounted=host.mounts.is_mount_point(place.path))
+        record.put(data, done=True, mounted=host.mounts.is_mount_point(place.path))
         if request.mode is VolumeMode.BLOCK:
             return Mounted(device_path=str(place.path))
-        seen = sight.look(driver, place.path, host)
-        said = {sight.NOTHING_MOUNTED} if request.remount else frozenset[str]()  # once is enough
+        seen = mount_check.check_mount(driver, place.path, host)
+        said = {mount_check.NOTHING_MOUNTED} if request.remount else frozenset[str]()  # once is enough
         notices = tuple(notice for notice in seen if notice.reason not in said)
         _give_to_group(request, driver, csi_driver, place, host)
     return Mounted(path=place.path, notices=notices, due_at=_due_at(csi_driver, told, host, now))
@@ -131,13 +132,13 @@ def _staged_path(request: Mount[CsiSource], driver: Driver, host: Host) -> str:
 
 def _prepare(request: Mount[CsiSource], place: Place, data: VolData, host: Host) -> None:
     """Make the directory in which the driver makes the target, and kubelet's file before the call."""
-    undoing.make_directory(place.path.parent, host)
+    cleanup.make_directory(place.path.parent, host)
     name, node = kubelet_name(request.spec), request.node_name
     if request.mode is VolumeMode.BLOCK:
-        undoing.make_directory(place.data, host)
+        cleanup.make_directory(place.data, host)
         vol_data.write(host, place.data, vol_data.block_texts(data.driver, data.handle, name, node))
     else:
-        undoing.remove_link(place.path, host)
+        cleanup.remove_link(place.path, host)
         vol_data.write(host, place.data, vol_data.pod_texts(data, name, node))
 
 
@@ -178,30 +179,30 @@ def _due_at(csi_driver: CSIDriver | None, told: Told, host: Host, now: float) ->
 def unpublish(request: Unmount, host: Host) -> Unmounted:
     """Let a driver take a volume from a Pod, and clear away what is left; gone is success."""
     place = layout.published(host, request.target, request.pod_uid, request.spec_name, request.mode)
-    trace = traces.of_publishing(host, request.pod_uid, request.spec_name)
-    found = origin(place, trace, request.volume, host)
+    record = call_records.of_publishing(host, request.pod_uid, request.spec_name)
+    found = identify(place, record, request.volume, host)
     if found is None and host.mounts.is_mount_point(place.path):
         raise OperationError(
             f"nothing says which csi driver mounted {place.path} ({place.data / vol_data.FILE} is damaged or missing);"
             " unmount it by hand"
         )
     if found is not None:
-        there = trace.is_there or is_there(place.path.parent, host)
-        driver = undoing.driver_of(found, host, is_there=there)
+        there = record.is_there or is_there(place.path.parent, host)
+        driver = cleanup.driver_of(found, host, is_there=there)
         if driver is not None:
-            undoing.unmount_others(place.path, host)
-            if trace.was_mounted:  # else the driver may have made the link
-                undoing.remove_link(place.path, host)
-            aside = request.mode is VolumeMode.FILESYSTEM and _is_of_others(found, place, trace, host)
+            cleanup.unmount_others(place.path, host)
+            if record.was_mounted:  # else the driver may have made the link
+                cleanup.remove_link(place.path, host)
+            aside = request.mode is VolumeMode.FILESYSTEM and _is_of_others(found, place, record, host)
             _unpublish(driver, found, place, request.deadline, host, aside=aside)
-    _clear(request.mode, place, trace, host)
+    _clear(request.mode, place, record, host)
     return Unmounted()
 
 
-def _is_of_others(found: VolData, place: Place, trace: Trace, host: Host) -> bool:
+def _is_of_others(found: VolData, place: Place, record: CallRecord, host: Host) -> bool:
     """Say whether what lies in the target was not written by the driver: that was mounted there, and is no more."""
-    is_ours = trace.was_mounted is False or (trace.was_mounted is None and found.lifecycle == EPHEMERAL)
-    return undoing.is_set_aside(place.path, host) or (not is_ours and undoing.is_in_the_way(place.path, host))
+    is_ours = record.was_mounted is False or (record.was_mounted is None and found.lifecycle == EPHEMERAL)
+    return cleanup.is_set_aside(place.path, host) or (not is_ours and cleanup.is_in_the_way(place.path, host))
 
 
 def _unpublish(driver: Driver, found: VolData, place: Place, deadline: float, host: Host, *, aside: bool) -> None:
@@ -213,22 +214,22 @@ def _unpublish(driver: Driver, found: VolData, place: Place, deadline: float, ho
         volume_id=found.handle, target_path=seen_by(driver.name, place.path, host)
     )
     if aside:
-        undoing.set_aside(place.path, host)
+        cleanup.set_aside(place.path, host)
     try:
-        undoing.undo(driver, UNPUBLISH, question, place.path, deadline, host)
+        cleanup.undo(driver, UNPUBLISH, question, place.path, deadline, host)
     except OperationError as refusal:
         if not aside:
             raise
         log.warning("%s is not mounted, and what is in it is kept: %s", place.path, refusal)
 
 
-def _clear(mode: VolumeMode, place: Place, trace: Trace, host: Host) -> None:
+def _clear(mode: VolumeMode, place: Place, record: CallRecord, host: Host) -> None:
     """Remove what lies on the node of a volume that is not published; what holds data is kept: it is an orphan."""
-    undoing.remove_left(place.path, host)
+    cleanup.remove_left(place.path, host)
     if mode is VolumeMode.BLOCK:
         host.files.remove_directory(place.path.parent)
-        undoing.remove_shared(place.path.parent.parent, host)
+        cleanup.remove_shared(place.path.parent.parent, host)
     else:
-        undoing.put_back(place.path, host)
-        undoing.remove_data(place.data, host)
-    trace.remove()
+        cleanup.put_back(place.path, host)
+        cleanup.remove_data(place.data, host)
+    record.remove()

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import context_option
-from volmgr_csi.driver.capability import access_of, capability
+from volmgr_csi.driver.volume_capability import access_of, capability
 from volmgr_csi.v1 import csi_pb2 as csi
 
 if TYPE_CHECKING:

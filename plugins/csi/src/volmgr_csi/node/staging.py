@@ -20,14 +20,15 @@ from volmgr_csi.controller.attaching import publish_context
 from volmgr_csi.driver.calling import seconds, secrets
 from volmgr_csi.driver.connection import CallError
 from volmgr_csi.driver.drivers import drivers_of
-from volmgr_csi.node import layout, traces, undoing, vol_data
+from volmgr_csi.driver.paths import seen_by
+from volmgr_csi.node import call_records, cleanup, layout, vol_data
 from volmgr_csi.node.attributes import driver_object
+from volmgr_csi.node.call_records import CallRecord
+from volmgr_csi.node.identification import identify
 from volmgr_csi.node.layout import Place
-from volmgr_csi.node.needs import check_lifecycle, kubelet_name
-from volmgr_csi.node.origin import origin
-from volmgr_csi.node.sight import is_dead, is_there, seen_by
-from volmgr_csi.node.traces import Trace
+from volmgr_csi.node.mount_check import is_dead, is_there
 from volmgr_csi.node.vol_data import VolData
+from volmgr_csi.node.volume_spec import check_lifecycle, kubelet_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,24 +45,24 @@ def stage(request: MountDevice[CsiSource], host: Host) -> DeviceMounted:
     source = request.spec.source
     driver, _ = serving(request.spec, request.objects, host)
     place = layout.staged(request.target, request.mode)
-    trace = traces.of_staging(host, request.volume)
+    record = call_records.of_staging(host, request.volume)
     if not driver.abilities.stage:
         _prepare(request, place, host, staging=False)
         return DeviceMounted()
     question = _question(request, driver, place, host)
     data = VolData(driver=source.driver, handle=source.volume_handle)
-    done = was_done(place, trace, host)
+    done = was_done(place, record, host)
 
     def undo() -> None:
         if not done:
-            _clear(request.mode, request, place, trace, host)
+            _clear(request.mode, request, place, record, host)
 
     with taken_back(undo, f"staging {source.volume_handle} of csi driver {source.driver}"):
-        trace.put(data, done=done, mounted=trace.was_mounted)
+        record.put(data, done=done, mounted=record.was_mounted)
         _prepare(request, place, host, staging=True)
         _call(driver, question, request.deadline, host)
     with uncertain_if_it_fails():
-        trace.put(data, done=True, mounted=host.mounts.is_mount_point(place.path))
+        record.put(data, done=True, mounted=host.mounts.is_mount_point(place.path))
     return DeviceMounted()
 
 
@@ -75,21 +76,21 @@ def serving(spec: VolumeSpec[CsiSource], objects: Objects, host: Host) -> tuple[
     return driver, csi_driver
 
 
-def was_done(place: Place, trace: Trace, host: Host) -> bool:
-    """Say whether a driver did its part once: by our trace; without one, kubelet's file is of kubelet's own doing."""
-    return trace.is_done if trace.is_there else vol_data.read(host, place.data) is not None
+def was_done(place: Place, record: CallRecord, host: Host) -> bool:
+    """Say whether a driver did its part once: by our record; without one, kubelet's file is of kubelet's own doing."""
+    return record.is_done if record.is_there else vol_data.read(host, place.data) is not None
 
 
 def _prepare(request: MountDevice[CsiSource], place: Place, host: Host, *, staging: bool) -> None:
     """Make the directories, and kubelet's file before the call."""
     source, spec = request.spec.source, request.spec
     if request.mode is VolumeMode.BLOCK:
-        undoing.make_directory(place.data, host)
-        undoing.make_directory(request.target, host)  # as long as it is there, the volume is known to be staged
+        cleanup.make_directory(place.data, host)
+        cleanup.make_directory(request.target, host)  # as long as it is there, the volume is known to be staged
         texts = vol_data.block_texts(source.driver, source.volume_handle, kubelet_name(spec), request.node_name)
         vol_data.write(host, place.data, texts)
     if staging or request.mode is VolumeMode.FILESYSTEM:
-        undoing.make_directory(place.path, host)
+        cleanup.make_directory(place.path, host)
     if staging and request.mode is VolumeMode.FILESYSTEM:
         label = request.selinux_label
         vol_data.write(host, place.data, vol_data.device_texts(source.driver, source.volume_handle, label))
@@ -153,18 +154,18 @@ def restage_if_dead(request: Mount[CsiSource], host: Host) -> None:
 def unstage(request: UnmountDevice, host: Host) -> DeviceUnmounted:
     """Let a driver take a volume from the node, and clear away what is left; gone is success."""
     place = layout.staged(request.target, request.mode)
-    trace = traces.of_staging(host, request.volume)
-    found = origin(place, trace, request.volume, host)
-    there = trace.is_there or is_there(place.path, host) or vol_data.read(host, place.data) is not None
+    record = call_records.of_staging(host, request.volume)
+    found = identify(place, record, request.volume, host)
+    there = record.is_there or is_there(place.path, host) or vol_data.read(host, place.data) is not None
     if found is not None:
-        driver = undoing.driver_of(found, host, is_there=there)
-        if driver is not None and (driver.abilities.stage or trace.is_there):  # it may be another version by now
+        driver = cleanup.driver_of(found, host, is_there=there)
+        if driver is not None and (driver.abilities.stage or record.is_there):  # it may be another version by now
             if request.mode is VolumeMode.FILESYSTEM:
-                undoing.remove_link(place.path, host)
-            if trace.was_mounted and request.mode is VolumeMode.FILESYSTEM:
-                undoing.set_aside(place.path, host)  # nothing in it is the driver's own, who might delete it
+                cleanup.remove_link(place.path, host)
+            if record.was_mounted and request.mode is VolumeMode.FILESYSTEM:
+                cleanup.set_aside(place.path, host)  # nothing in it is the driver's own, who might delete it
             _unstage(driver, found, place, request.deadline, host)
-    _clear(request.mode, request, place, trace, host)
+    _clear(request.mode, request, place, record, host)
     return DeviceUnmounted()
 
 
@@ -176,25 +177,25 @@ def _unstage(driver: Driver, found: VolData, place: Place, deadline: float, host
         volume_id=found.handle, staging_target_path=seen_by(driver.name, place.path, host)
     )
     never_stages = () if driver.abilities.stage else ("UNIMPLEMENTED",)  # its version that did was replaced
-    undoing.undo(driver, UNSTAGE, question, place.path, deadline, host, *never_stages)
+    cleanup.undo(driver, UNSTAGE, question, place.path, deadline, host, *never_stages)
 
 
 def _clear(
-    mode: VolumeMode, request: MountDevice[CsiSource] | UnmountDevice, place: Place, trace: Trace, host: Host
+    mode: VolumeMode, request: MountDevice[CsiSource] | UnmountDevice, place: Place, record: CallRecord, host: Host
 ) -> None:
     """Remove what lies on the node of a volume that is not staged; what holds data is kept and named."""
-    undoing.remove_left(place.path, host)
+    cleanup.remove_left(place.path, host)
     if mode is VolumeMode.FILESYSTEM:
-        undoing.put_back(place.path, host)
+        cleanup.put_back(place.path, host)
     if host.files.info(place.path) is not None:
         log.warning("%s is not mounted, yet there is something in it: it is kept; move it away", place.path)
-    undoing.remove_data(place.data, host)
+    cleanup.remove_data(place.data, host)
     if mode is VolumeMode.BLOCK:
         published = layout.publications(host, place.path.name)
         for directory in (published, request.target, request.target.parent):
             host.files.remove_directory(directory)
         for directory in (published.parent, place.path.parent):
-            undoing.remove_shared(directory, host)
+            cleanup.remove_shared(directory, host)
     else:
-        undoing.remove_shared(place.data.parent, host)
-    trace.remove()
+        cleanup.remove_shared(place.data.parent, host)
+    record.remove()

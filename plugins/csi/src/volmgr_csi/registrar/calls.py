@@ -12,7 +12,7 @@ from volmgr_csi.driver import methods
 from volmgr_csi.driver.connection import UNIMPLEMENTED, CallError, Connection
 from volmgr_csi.driver.drivers import Driver
 from volmgr_csi.driver.methods import Method
-from volmgr_csi.driver.words import brief
+from volmgr_csi.driver.sanitizer import brief
 from volmgr_csi.registrar.rules import RefusedError, abilities, check_name
 from volmgr_csi.registration import api_pb2 as registration
 from volmgr_csi.v1 import csi_pb2 as csi

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from volmgr.plugin import VolmgrError, path_problem
 from volmgr_csi.driver.connection import UNIMPLEMENTED, CallError, Connection
+from volmgr_csi.driver.paths import found_at
+from volmgr_csi.driver.sanitizer import brief
 from volmgr_csi.driver.sockets import greet, stamp_of, visit
-from volmgr_csi.driver.words import brief
-from volmgr_csi.node.sight import found_at
-from volmgr_csi.registrar.roster import Entry, Roster, TakenError
+from volmgr_csi.registrar.registered_drivers import RegisteredDrivers, Registration, TakenError
 from volmgr_csi.registrar.rules import (
     CONFIGURED,
     NODE_INFO,
@@ -67,7 +67,7 @@ class Handshake:
 
     path: str
     expected: str
-    roster: Roster
+    registered: RegisteredDrivers
     settings: CsiSettings
     patience: float
     """Seconds until somebody has to listen: between bind and listen a socket refuses as a dead one does."""
@@ -204,7 +204,7 @@ class Handshake:
         check_name(said.name)
         self.driver = said.name
         self.version = highest_version(tuple(said.supported_versions))
-        self.roster.check(said.name, self.version, self.path)
+        self.registered.check(said.name, self.version, self.path)
         endpoint = said.endpoint.removeprefix("unix://") or self.path
         if problem := path_problem(endpoint):
             raise RefusedError(f"the endpoint '{brief(endpoint)}' of csi driver {said.name} {problem}")
@@ -226,14 +226,14 @@ class Handshake:
         """Register a driver that the configuration names."""
         check_name(self.expected)
         self.driver = self.expected
-        self.roster.check(self.expected, self.version, self.path)
+        self.registered.check(self.expected, self.version, self.path)
         self._install(self.path)
 
     def _install(self, endpoint: str) -> bool:
         from volmgr_csi.registrar import calls
 
         served = stamp_of(endpoint)
-        connection, is_new = self.roster.connection(self.driver, endpoint)
+        connection, is_new = self.registered.connection(self.driver, endpoint)
         if is_new:
             self._keep(connection)
         asked = calls.ask_driver(connection, time.time(), self.settings.call_timeout)
@@ -242,14 +242,14 @@ class Handshake:
             if self.expected:
                 raise RefusedError(f"what serves it {text}; correct drivers in the configuration")
             _log.warning("csi: what serves %s %s, as which it registers; it is called all the same", endpoint, text)
-        entry = Entry(self.path, self.version, asked.driver, served, is_complete=not asked.gap)
+        entry = Registration(self.path, self.version, asked.driver, served, is_complete=not asked.gap)
         if asked.gap:
             _log.warning("csi: %s; it is asked again", asked.gap)
         if is_new:
             self._let_go(connection)
         is_installed = False
         try:
-            is_installed = self.roster.install(entry, self._counts)
+            is_installed = self.registered.install(entry, self._counts)
         finally:
             if is_new and not is_installed:
                 connection.close()

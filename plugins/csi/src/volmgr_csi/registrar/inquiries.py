@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from volmgr_csi.driver.sockets import Stamp
-from volmgr_csi.registrar.doorbell import NEVER
-from volmgr_csi.registrar.roster import Entry
+from volmgr_csi.registrar.event_loop import NEVER
+from volmgr_csi.registrar.registered_drivers import Registration
 from volmgr_csi.registrar.rules import back_off
 
 AT_MOST = 10.0
@@ -44,7 +44,7 @@ class Inquiries:
     """How often a driver is asked anew, in seconds; 0: never."""
     _by_name: dict[str, Inquiry] = field(default_factory=dict[str, Inquiry])
 
-    def follow(self, entries: Mapping[str, Entry], now: float) -> None:
+    def follow(self, entries: Mapping[str, Registration], now: float) -> None:
         """Know of the drivers that are registered, and of no others."""
         for name in self._by_name.keys() - entries.keys():
             del self._by_name[name]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from volmgr.plugin import OperationError
 from volmgr_csi.driver.drivers import Abilities
-from volmgr_csi.driver.words import brief
+from volmgr_csi.driver.sanitizer import brief
 
 PLUGIN_TYPE = "CSIPlugin"
 """What a registration socket says of a CSI driver; there are device plugins and DRA drivers, too."""

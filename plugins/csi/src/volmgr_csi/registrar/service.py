@@ -17,13 +17,13 @@ from volmgr.plugin import CSI_FIELD, Drivers, Host, OperationError, Searched, Vo
 from volmgr_csi.driver.connection import Connection
 from volmgr_csi.driver.drivers import START, Driver, drivers_of
 from volmgr_csi.driver.sockets import Stamp, stamp_of
-from volmgr_csi.registrar.doorbell import NEVER, Doorbell, Task
+from volmgr_csi.registrar.event_loop import NEVER, EventLoop, Task
 from volmgr_csi.registrar.handshake import Ended, Handshake, Outcome
 from volmgr_csi.registrar.inquiries import Inquiries
 from volmgr_csi.registrar.plugin_watcher import PluginWatcher
-from volmgr_csi.registrar.roster import Roster
-from volmgr_csi.registrar.seen import SeenDrivers
-from volmgr_csi.registrar.sites import Site, Sites
+from volmgr_csi.registrar.registered_drivers import RegisteredDrivers
+from volmgr_csi.registrar.seen_drivers import SeenDrivers
+from volmgr_csi.registrar.watched_sockets import WatchedSocket, WatchedSockets
 from volmgr_csi.settings import CsiSettings
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class Registrar:
         self.known = drivers_of(host)
         self._drivers = drivers
         self._settings = settings
-        self._roster = Roster(self.known, drivers, self._connection)
+        self._registered = RegisteredDrivers(self.known, drivers, self._connection)
         self._watcher = PluginWatcher(str(host.paths.root / REGISTRY), open_watches)
-        self._sites = Sites({name: Site(path, name) for name, path in settings.drivers.items()})
+        self._sockets = WatchedSockets({name: WatchedSocket(path, name) for name, path in settings.drivers.items()})
         self._inquiries = Inquiries(self.known.period)
         self._seen = SeenDrivers(host)
         self._look_at = 0.0
@@ -65,7 +65,7 @@ class Registrar:
         self._problem = ""
         self._told: Searched | None = None
         self._stopped = False
-        self._doorbell = Doorbell()
+        self._loop = EventLoop()
         self._thread = threading.Thread(target=self._run, name="csi registrar", daemon=True)
 
     def start(self) -> None:
@@ -83,17 +83,17 @@ class Registrar:
     def stop(self) -> None:
         """Stop the thread, and every handshake and call that runs: the next start finds out what came of a call."""
         self._stopped = True
-        self._doorbell.ring()
+        self._loop.wake()
         if self._thread.is_alive():
             self._thread.join()
-        for site in self._sites:
-            site.cancel()
-        if there := [entry.driver for entry in self._roster.entries().values()]:
+        for watched in self._sockets:
+            watched.cancel()
+        if there := [entry.driver for entry in self._registered.entries().values()]:
             self._seen.note(*there)
         for driver in self.known.all():
             driver.connection.abort()
             self.known.drop(driver.name)
-        self._doorbell.close(_LAST_WAIT)
+        self._loop.close(_LAST_WAIT)
         self._watcher.close()
 
     # --- from any thread ---
@@ -103,17 +103,17 @@ class Registrar:
 
     def _rested(self, _connection: Connection) -> None:
         """Have the channel closed once it was idle; wakes the thread only where it would sleep longer."""
-        if time.monotonic() + self._settings.channel_idle < self._doorbell.wakes_at:
-            self._doorbell.ring()
+        if time.monotonic() + self._settings.channel_idle < self._loop.wakes_at:
+            self._loop.wake()
 
     def _lost(self, connection: Connection) -> None:
-        self._doorbell.post(lambda: self._wish(connection.driver, is_lost=True))
+        self._loop.post(lambda: self._wish(connection.driver, is_lost=True))
 
     def _refresh(self, name: str) -> None:
-        self._doorbell.post(lambda: self._wish(name, is_lost=False))
+        self._loop.post(lambda: self._wish(name, is_lost=False))
 
     def _unreached(self, name: str) -> None:
-        self._doorbell.post(lambda: self._inquiries.await_it(name, time.monotonic()))
+        self._loop.post(lambda: self._inquiries.await_it(name, time.monotonic()))
 
     # --- the thread ---
 
@@ -132,22 +132,22 @@ class Registrar:
         heard = self._watcher.heed()
         if heard.is_news or time.monotonic() >= self._look_at:
             self._look(heard.touched, everything=heard.everything or not self._has_looked)
-        self._doorbell.run_tasks()
+        self._loop.run_tasks()
         now = time.monotonic()
-        for site in self._sites.due(now):
-            self._begin(site)
+        for watched in self._sockets.due(now):
+            self._begin(watched)
         for name, is_news in self._inquiries.begin(now).items():
             self._inquire(name, is_news=is_news)
         self._report()
 
     def _wait(self) -> None:
         """Sleep until something happens or is due."""
-        self._doorbell.wakes_at = NEVER  # a call that ends from here on rings
+        self._loop.wakes_at = NEVER  # a call that ends from here on wakes it
         idle = [driver.connection.close_if_idle(self._settings.channel_idle) for driver in self.known.all()]
         closing = (time.monotonic() + left for left in idle if left is not None)
         told = self._look_until if self._looking else NEVER
-        due = min((self._look_at, self._sites.next_due(), self._inquiries.next_due(), told, *closing))
-        self._doorbell.wait(0.0 if self._stopped else due, self._watcher.fileno())
+        due = min((self._look_at, self._sockets.next_due(), self._inquiries.next_due(), told, *closing))
+        self._loop.wait(0.0 if self._stopped else due, self._watcher.fileno())
 
     # --- what lies on the disk ---
 
@@ -161,35 +161,35 @@ class Registrar:
         self._say(problem or not_watched)
         now = time.monotonic()
         found = self._watcher.sockets()
-        for path in self._sites.registry.keys() - found.keys():
-            self._observe(self._sites.registry.pop(path), None, touched=False, now=now)
+        for path in self._sockets.registry.keys() - found.keys():
+            self._observe(self._sockets.registry.pop(path), None, touched=False, now=now)
         for path, stamp in found.items():
-            site = self._sites.registry.setdefault(path, Site(path))
-            self._observe(site, stamp, touched=everything or path in touched, now=now)
-        for site in self._sites.configured.values():
-            self._observe(site, stamp_of(site.path), touched=everything or site.path in touched, now=now)
+            watched = self._sockets.registry.setdefault(path, WatchedSocket(path))
+            self._observe(watched, stamp, touched=everything or path in touched, now=now)
+        for watched in self._sockets.configured.values():
+            self._observe(watched, stamp_of(watched.path), touched=everything or watched.path in touched, now=now)
         self._look_at_endpoints(now)
         self._has_looked = True
 
     def _watch(self) -> str:
         """Watch what there is; say what is wrong where that cannot be."""
-        entries = self._roster.entries()
+        entries = self._registered.entries()
         endpoints = (entry.driver.connection.socket for entry in entries.values())
         try:
-            self._watcher.watch({*(site.path for site in self._sites.configured.values()), *endpoints})
+            self._watcher.watch({*(watched.path for watched in self._sockets.configured.values()), *endpoints})
         except OperationError as error:
             self._fall_back()
             return f"drivers are not watched: {error}"
         return ""
 
-    def _observe(self, site: Site, stamp: Stamp | None, *, touched: bool, now: float) -> None:
-        site.observe(stamp, now, touched=touched, is_old=not self._has_looked)
-        if site.stamp is None:
-            self._leave(site)
+    def _observe(self, watched: WatchedSocket, stamp: Stamp | None, *, touched: bool, now: float) -> None:
+        watched.observe(stamp, now, touched=touched, is_old=not self._has_looked)
+        if watched.stamp is None:
+            self._leave(watched)
 
     def _look_at_endpoints(self, now: float) -> None:
         """Have drivers asked anew that started again, without registering again."""
-        entries = self._roster.entries()
+        entries = self._registered.entries()
         self._inquiries.follow(entries, now)
         for name, entry in entries.items():
             connection = entry.driver.connection
@@ -209,54 +209,56 @@ class Registrar:
 
     # --- one socket ---
 
-    def _begin(self, site: Site) -> None:
+    def _begin(self, watched: WatchedSocket) -> None:
         """Try to register what is at a socket."""
-        patience = self._settings.dial_timeout if site.is_fresh else 0.0
-        handshake = site.handshake = Handshake(site.path, site.expected, self._roster, self._settings, patience)
+        patience = self._settings.dial_timeout if watched.is_fresh else 0.0
+        handshake = watched.handshake = Handshake(
+            watched.path, watched.expected, self._registered, self._settings, patience
+        )
         try:
-            self._doorbell.send(f"csi driver at {site.path}", lambda: partial(self._settle, handshake.run()))
+            self._loop.send(f"csi driver at {watched.path}", lambda: partial(self._settle, handshake.run()))
         except OperationError as error:
             self._settle(Ended(handshake, Outcome.FAILED, str(error)))
 
     def _settle(self, ended: Ended) -> None:
         """Take note of how a handshake ended, if it is still that of the socket that lies there."""
-        site = self._sites.of(ended.handshake)
-        if site is None:
+        watched = self._sockets.of(ended.handshake)
+        if watched is None:
             return
-        if site.settle(ended, time.monotonic()):
-            is_right = ended.outcome is Outcome.FOREIGN and not site.driver  # of somebody else, who needs nothing
+        if watched.settle(ended, time.monotonic()):
+            is_right = ended.outcome is Outcome.FOREIGN and not watched.driver  # of somebody else, who needs nothing
             level = logging.INFO if is_right else logging.WARNING
-            _log.log(level, "csi: registration by %s: %s", site.path, ended.problem)
+            _log.log(level, "csi: registration by %s: %s", watched.path, ended.problem)
         tried = ended.handshake
-        if ended.outcome is Outcome.TAKEN and not self._roster.is_taken(tried.driver, tried.version, site.path):
-            site.due = time.monotonic()  # who had the name has left before this was known
-        driver = self.known.find(site.driver)
+        if ended.outcome is Outcome.TAKEN and not self._registered.is_taken(tried.driver, tried.version, watched.path):
+            watched.due = time.monotonic()  # who had the name has left before this was known
+        driver = self.known.find(watched.driver)
         if ended.outcome is not Outcome.REGISTERED or driver is None:
-            self._leave(site)
+            self._leave(watched)
             return
-        self._leave(site, but=driver.name)
+        self._leave(watched, but=driver.name)
         self._seen.note(driver)
         if not_watched := self._watch():
             self._say(not_watched)
         self._look_at_endpoints(time.monotonic())
 
-    def _leave(self, site: Site, but: str = "") -> None:
+    def _leave(self, watched: WatchedSocket, but: str = "") -> None:
         """Retire the drivers that a socket registered, `but` the one that it registers now: it may have had another."""
-        entries = self._roster.entries()
-        leaving = [entry.driver for name, entry in entries.items() if entry.socket == site.path and name != but]
+        entries = self._registered.entries()
+        leaving = [entry.driver for name, entry in entries.items() if entry.socket == watched.path and name != but]
         if leaving:
             self._seen.note(*leaving)
             self._tell_absences()  # before anybody asks for it in vain
         for driver in leaving:
-            if self._roster.leave(driver.name, site.path):
-                self._inquiries.follow(self._roster.entries(), time.monotonic())
-                self._sites.vacate(driver.name, site, time.monotonic())
+            if self._registered.leave(driver.name, watched.path):
+                self._inquiries.follow(self._registered.entries(), time.monotonic())
+                self._sockets.vacate(driver.name, watched, time.monotonic())
 
     # --- one driver ---
 
     def _wish(self, name: str, *, is_lost: bool) -> None:
         now = time.monotonic()
-        self._inquiries.follow(self._roster.entries(), now)  # it may have registered just now
+        self._inquiries.follow(self._registered.entries(), now)  # it may have registered just now
         self._inquiries.wish(name, now, is_lost=is_lost)
 
     def _inquire(self, name: str, *, is_news: bool) -> None:
@@ -265,7 +267,7 @@ class Registrar:
         if driver is not None:
             since = time.time() if is_news else driver.info.since
             try:
-                self._doorbell.send(f"csi driver {name}", lambda: self._asked(driver, since))
+                self._loop.send(f"csi driver {name}", lambda: self._asked(driver, since))
             except OperationError as error:
                 self._missed(name, str(error))
 
@@ -278,7 +280,7 @@ class Registrar:
             asked = ask_driver(driver.connection, since, self._settings.call_timeout)
         except VolmgrError as error:
             return partial(self._missed, driver.name, str(error))
-        self._roster.renew(asked.driver, served, is_complete=not asked.gap)
+        self._registered.renew(asked.driver, served, is_complete=not asked.gap)
         if asked.gap:
             return partial(self._missed, driver.name, asked.gap)
         return partial(self._inquiries.answered, driver.name)
@@ -292,9 +294,9 @@ class Registrar:
     def _report(self) -> None:
         """Say where drivers are looked for, and what is wrong with those that are none."""
         self._tell_absences()
-        is_done = (self._has_looked and self._sites.are_settled()) or time.monotonic() >= self._look_until
+        is_done = (self._has_looked and self._sockets.are_settled()) or time.monotonic() >= self._look_until
         self._looking = self._looking and not is_done
-        there = self._roster.entries()
+        there = self._registered.entries()
         searched = Searched(
             field=CSI_FIELD,
             places=(self._watcher.top,),
@@ -308,7 +310,7 @@ class Registrar:
             self._drivers.report(searched)
 
     def _problems(self) -> Mapping[str, str]:
-        return self._sites.problems() if self._has_looked else dict[str, str]()
+        return self._sockets.problems() if self._has_looked else dict[str, str]()
 
     def _tell_absences(self) -> None:
         problems = self._problems()

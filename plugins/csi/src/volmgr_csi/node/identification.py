@@ -1,6 +1,6 @@
 """Which volume of which driver lies in a place: all that is left to ask when it is to be taken away.
 
-In this order: kubelet's own file, our trace, the volume's unique name, and the mount table, which shows what a Pod's
+In this order: kubelet's own file, our record, the volume's unique name, and the mount table, which shows what a Pod's
 mount is a copy of.
 """
 
@@ -16,18 +16,18 @@ from volmgr_csi.settings import NAME
 
 if TYPE_CHECKING:
     from volmgr.plugin import Host
+    from volmgr_csi.node.call_records import CallRecord
     from volmgr_csi.node.layout import Place
-    from volmgr_csi.node.traces import Trace
 
 
-def origin(place: Place, trace: Trace, volume: str, host: Host) -> VolData | None:
+def identify(place: Place, record: CallRecord, volume: str, host: Host) -> VolData | None:
     """Say which volume it is, by whoever knows; None when nobody does."""
-    return next((found for found in _opinions(place, trace, volume, host) if found is not None), None)
+    return next((found for found in _opinions(place, record, volume, host) if found is not None), None)
 
 
-def _opinions(place: Place, trace: Trace, volume: str, host: Host) -> Iterator[VolData | None]:
+def _opinions(place: Place, record: CallRecord, volume: str, host: Host) -> Iterator[VolData | None]:
     yield vol_data.read(host, place.data)
-    yield trace.of()
+    yield record.of()
     yield of_name(volume)
     yield _of_mount(place.path, host)
 

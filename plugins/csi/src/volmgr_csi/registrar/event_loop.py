@@ -1,4 +1,4 @@
-"""What wakes the registrar's thread, a task, a descriptor or the time, and the short-lived threads that it sends."""
+"""The event loop of the registrar's thread: tasks, one descriptor and the time, and short-lived threads beside it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Task = Callable[[], None]
 """Something that the thread is to do."""
 
 
-class Doorbell:
+class EventLoop:
     """Tasks for one thread, from any; it sleeps in `wait`, and nothing wakes it for nothing."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Doorbell:
         self.wakes_at = NEVER
         """When the thread wakes by itself."""
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the thread; nobody, once that has ended."""
         with self._lock:
             if self._wakeup >= 0:
@@ -41,7 +41,7 @@ class Doorbell:
     def post(self, task: Task) -> None:
         """Have something done on the thread."""
         self._tasks.append(task)
-        self.ring()
+        self.wake()
 
     def run_tasks(self) -> None:
         """Do what was posted; on the thread."""
@@ -49,7 +49,7 @@ class Doorbell:
             self._tasks.popleft()()
 
     def wait(self, until: float, descriptor: int) -> None:
-        """Sleep until rung, a descriptor is readable (-1: none), or a time has come."""
+        """Sleep until woken, a descriptor is readable (-1: none), or a time has come."""
         self.wakes_at = until
         poll = select.poll()
         for each in (self._wakeup, descriptor):
@@ -79,7 +79,7 @@ class Doorbell:
             raise OperationError(f"{error}; raise TasksMax or the limit of processes") from error
 
     def close(self, patience: float) -> None:
-        """Wait so many seconds for all threads that were sent, and let nobody ring any more; after the thread ended."""
+        """Wait so many seconds for all threads that were sent, and wake nobody any more; after the thread ended."""
         end = time.monotonic() + patience
         for thread in tuple(self._errands):
             thread.join(max(0.0, end - time.monotonic()))

@@ -20,7 +20,7 @@ _WORD = 4
 """Characters below which a secret is masked only where it stands alone: as a part of words it would be everywhere."""
 
 
-def fit_to_show(said: str, question: object) -> str:
+def sanitized(said: str, question: object) -> str:
     """Give a driver's words on one line, with what it was told in confidence masked, and no control characters."""
     for secret in sorted(set(_confidences(question)), key=len, reverse=True):
         said = re.sub(_pattern(secret), MASK, said)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from volmgr_csi.driver.sockets import Stamp
-from volmgr_csi.registrar.doorbell import NEVER
+from volmgr_csi.registrar.event_loop import NEVER
 from volmgr_csi.registrar.handshake import Ended, Handshake, Outcome
 from volmgr_csi.registrar.rules import back_off
 
@@ -19,7 +19,7 @@ _NOT_THERE = "drivers of the configuration names {}, where there is no socket; s
 
 
 @dataclass(slots=True)
-class Site:
+class WatchedSocket:
     """One path; times are monotonic seconds."""
 
     path: str
@@ -68,42 +68,50 @@ class Site:
 
 
 @dataclass(slots=True)
-class Sites:
+class WatchedSockets:
     """All of them."""
 
-    configured: Mapping[str, Site]
+    configured: Mapping[str, WatchedSocket]
     """By the driver's name."""
-    registry: dict[str, Site] = field(default_factory=dict[str, Site])
+    registry: dict[str, WatchedSocket] = field(default_factory=dict[str, WatchedSocket])
     """By path."""
 
-    def __iter__(self) -> Iterator[Site]:
+    def __iter__(self) -> Iterator[WatchedSocket]:
         yield from self.registry.values()
         yield from self.configured.values()
 
-    def of(self, handshake: Handshake) -> Site | None:
+    def of(self, handshake: Handshake) -> WatchedSocket | None:
         """Give whose handshake that is, if it still counts."""
         where = self.configured.get(handshake.expected) or self.registry.get(handshake.path)
         return where if where is not None and where.handshake is handshake else None
 
-    def due(self, now: float) -> list[Site]:
+    def due(self, now: float) -> list[WatchedSocket]:
         """Give what is to be tried."""
-        return [site for site in self if site.due <= now and site.handshake is None and site.stamp is not None]
+        return [
+            watched
+            for watched in self
+            if watched.due <= now and watched.handshake is None and watched.stamp is not None
+        ]
 
     def next_due(self) -> float:
         """Give when something is to be tried next."""
-        return min((site.due for site in self if site.handshake is None), default=NEVER)
+        return min((watched.due for watched in self if watched.handshake is None), default=NEVER)
 
-    def vacate(self, driver: str, leaving: Site, now: float) -> None:
+    def vacate(self, driver: str, leaving: WatchedSocket, now: float) -> None:
         """Let the others of a driver's name be tried at once: one had it, and they had not, or not any more."""
-        for site in self:
-            if site.driver == driver and site is not leaving and site.handshake is None:
-                site.due = now
+        for watched in self:
+            if watched.driver == driver and watched is not leaving and watched.handshake is None:
+                watched.due = now
 
     def problems(self) -> Mapping[str, str]:
         """Give what is wrong, by the name of the driver, or by the path where that is not known."""
-        found = {name: _NOT_THERE.format(site.path) for name, site in self.configured.items() if site.stamp is None}
-        return found | {site.driver or site.expected or site.path: site.problem for site in self if site.problem}
+        found = {
+            name: _NOT_THERE.format(watched.path) for name, watched in self.configured.items() if watched.stamp is None
+        }
+        return found | {
+            watched.driver or watched.expected or watched.path: watched.problem for watched in self if watched.problem
+        }
 
     def are_settled(self) -> bool:
         """Say whether it is known of each socket that lies there what came of it."""
-        return all(site.stamp is None or site.outcome is not None for site in self)
+        return all(watched.stamp is None or watched.outcome is not None for watched in self)

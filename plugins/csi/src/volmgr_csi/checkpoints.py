@@ -1,4 +1,4 @@
-"""What is written ahead of a driver's calls and read back: small versioned JSON files below `ROOT/volmgr/csi`.
+"""Checkpoints, as kubelet calls them: small versioned JSON files below `ROOT/volmgr/csi`, written ahead of calls.
 
 Never secret data. Every write survives a power cut, unless its kind says that nothing of it has to.
 """
@@ -18,7 +18,7 @@ VERSION = 1
 Body = Mapping[str, object]
 
 
-class Ahead:
+class Checkpoints:
     """The records of one kind, by name; each name is that of a file."""
 
     def __init__(self, host: Host, kind: str, *, durable: bool = True) -> None:

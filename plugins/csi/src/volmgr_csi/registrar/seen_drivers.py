@@ -23,7 +23,7 @@ _ABILITIES = tuple(asdict(Abilities()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SeenDriver:
     """What is kept of a driver: enough to unmount by it, while it answers and its registrar is gone."""
 
     name: str
@@ -35,7 +35,7 @@ class Seen:
     """When it was last known to be there; Unix time in seconds."""
 
     @classmethod
-    def of(cls, driver: Driver, at: float) -> Seen:
+    def of(cls, driver: Driver, at: float) -> SeenDriver:
         """Give what is kept of a driver."""
         can = tuple(name for name in _ABILITIES if getattr(driver.abilities, name))
         info = driver.info
@@ -61,9 +61,9 @@ class SeenDrivers:
     def __init__(self, host: Host) -> None:
         self._files = host.files
         self._path = host.paths.state / "csi" / "drivers.json"
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, SeenDriver] = {}
 
-    def load(self) -> tuple[Seen, ...]:
+    def load(self) -> tuple[SeenDriver, ...]:
         """Read the file; one that is missing, or damaged, says nothing."""
         try:
             text = self._files.read(self._path)
@@ -74,13 +74,13 @@ class SeenDrivers:
         self._seen = {each.name: each for each in found}
         return tuple(found)
 
-    def all(self) -> tuple[Seen, ...]:
+    def all(self) -> tuple[SeenDriver, ...]:
         """Give all that were ever seen."""
         return tuple(self._seen.values())
 
     def note(self, *drivers: Driver) -> None:
         """Keep that drivers are, or were, here now; that it cannot be written harms nobody today."""
-        self._seen |= {each.name: Seen.of(each, time.time()) for each in drivers}
+        self._seen |= {each.name: SeenDriver.of(each, time.time()) for each in drivers}
         try:
             self._files.ensure_directory(self._path.parent, 0o700)
             self._files.write(self._path, _text(self._seen.values()))
@@ -88,21 +88,21 @@ class SeenDrivers:
             _log.warning("which csi drivers are here is not kept over a restart: %s", error)
 
 
-def _text(seen: Iterable[Seen]) -> bytes:
+def _text(seen: Iterable[SeenDriver]) -> bytes:
     document = {"format": FORMAT, "drivers": [asdict(each) for each in sorted(seen, key=lambda each: each.name)]}
     return json.dumps(document, indent=1).encode() + b"\n"
 
 
-def _read(text: bytes) -> tuple[Seen, ...]:
+def _read(text: bytes) -> tuple[SeenDriver, ...]:
     document = cast("dict[str, object]", json.loads(text))
     if document["format"] != FORMAT:
         raise ValueError(f"it is of format {document['format']!r}, and only {FORMAT} is known")
     return tuple(map(_entry, cast("list[dict[str, object]]", document["drivers"])))
 
 
-def _entry(document: dict[str, object]) -> Seen:
+def _entry(document: dict[str, object]) -> SeenDriver:
     abilities, controller = (
         tuple(map(str, cast("list[object]", document[name]))) for name in ("abilities", "controller")
     )
     place = {name: str(document[name]) for name in ("name", "endpoint", "node_id")}
-    return Seen(**place, abilities=abilities, controller=controller, at=float(cast("float", document["at"])))
+    return SeenDriver(**place, abilities=abilities, controller=controller, at=float(cast("float", document["at"])))

@@ -18,7 +18,7 @@ class TakenError(RefusedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Registration:
     """One driver that is registered: by which socket, and for which version of CSI."""
 
     socket: str
@@ -31,17 +31,17 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Roster:
+class RegisteredDrivers:
     """The drivers that are registered; what is retired is known to `known` alone."""
 
     known: KnownDrivers
     drivers: Drivers
     connect: Callable[[str, str], Connection]
     """Gives the way to a driver of a name that serves a socket."""
-    _entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    _entries: dict[str, Registration] = field(default_factory=dict[str, Registration])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, Registration]:
         """Give all that are registered, by name."""
         with self._lock:
             return dict(self._entries)
@@ -66,7 +66,7 @@ class Roster:
             return found.connection, False
         return self.connect(name, endpoint), True
 
-    def install(self, entry: Entry, is_wanted: Callable[[], bool]) -> bool:
+    def install(self, entry: Registration, is_wanted: Callable[[], bool]) -> bool:
         """Let a driver be there, unless what it registered by has gone meanwhile; False then.
 
         Raises TakenError, as `check` does, and CallError where another took the driver over, and left, meanwhile.
@@ -119,7 +119,7 @@ class Roster:
         if holder is not None:
             raise TakenError(f"another csi driver of the name {name} is registered already, by {holder.socket}")
 
-    def _holder(self, name: str, version: Version, socket: str) -> Entry | None:
+    def _holder(self, name: str, version: Version, socket: str) -> Registration | None:
         """Give who keeps a socket from registering a driver."""
         found = self._entries.get(name)
         return None if found is None or found.socket == socket or found.version < version else found

@@ -1,7 +1,6 @@
-"""What a driver sees of the node's directories, and whether the node sees what a driver mounts there.
+"""Whether what a driver says that it mounted is there on the node: it may be elsewhere, twice, or dead.
 
-A driver in a container may have another file system: then it is told other paths (`paths` of the configuration), and
-what it mounts reaches the node by shared propagation alone.
+What a driver in a container mounts reaches the node by shared propagation alone.
 """
 
 from __future__ import annotations
@@ -10,12 +9,11 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import Notice, UncertainError, VolmgrError
-from volmgr_csi.settings import CsiSettings
+from volmgr_csi.driver.paths import seen_by
 
 if TYPE_CHECKING:
     from volmgr.plugin import Host, MountEntry
@@ -29,26 +27,6 @@ _SERVED = ("fuse", "nfs", "ceph", "cifs", "smb")
 _LOST = (errno.ENOTCONN, errno.ESTALE)
 """What is said of what no server will ever answer for again."""
 NOTHING_MOUNTED, STACKED = "NothingMounted", "StackedMounts"
-
-
-def seen_by(driver: str, path: Path, host: Host) -> str:
-    """Give a path as a driver sees it."""
-    mapped: Mapping[str, str] = host.settings_of(CsiSettings).paths.get(driver, {})
-    fitting = [prefix for prefix in mapped if path.is_relative_to(prefix)]
-    if not fitting:
-        return str(path)
-    longest = max(fitting, key=lambda prefix: len(Path(prefix).parts))
-    return str(Path(mapped[longest]) / path.relative_to(longest))
-
-
-def found_at(driver: str, path: str, settings: CsiSettings) -> str:
-    """Give where a path of a driver is on the node: `seen_by`, backwards."""
-    mapped = settings.paths.get(driver, {})
-    fitting = [(Path(there), here) for here, there in mapped.items() if Path(path).is_relative_to(there)]
-    if not fitting:
-        return path
-    there, here = max(fitting, key=lambda pair: len(pair[0].parts))
-    return str(Path(here) / Path(path).relative_to(there))
 
 
 def is_there(path: Path, host: Host) -> bool:
@@ -69,7 +47,7 @@ def is_dead(path: Path, host: Host) -> bool:
     return looked.exit_code != 0 and any(os.strerror(each) in looked.stderr for each in _LOST)
 
 
-def look(driver: Driver, path: Path, host: Host) -> tuple[Notice, ...]:
+def check_mount(driver: Driver, path: Path, host: Host) -> tuple[Notice, ...]:
     """Look at what a driver says that it published; gives what its Pod's owner should know.
 
     Raises UncertainError where the node does not have it: the Pod would write to the node's own disk.

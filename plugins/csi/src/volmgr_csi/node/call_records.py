@@ -1,7 +1,7 @@
-"""What was begun, and what was done, for a volume: our own traces beside kubelet's `vol_data.json`.
+"""What was begun, and what was done, for a volume: our own records beside kubelet's `vol_data.json`.
 
 They say which driver has a volume when kubelet's file is damaged or missing, and whether a call was ever done: what
-was, is undone although a later call failed. A power cut takes mounts with it, so a trace need not survive one.
+was, is undone although a later call failed. A power cut takes mounts with it, so a record need not survive one.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from volmgr_csi import ahead
-from volmgr_csi.ahead import Ahead
+from volmgr_csi import checkpoints
+from volmgr_csi.checkpoints import Checkpoints
 from volmgr_csi.node.layout import digest
 from volmgr_csi.node.vol_data import VolData, is_driver_name
 
@@ -21,15 +21,15 @@ _DONE, _MOUNTED = "done", "mounted"
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
-    """The trace of one thing that a driver does for a volume: staging it, or publishing it for one Pod."""
+class CallRecord:
+    """The record of one thing that a driver does for a volume: staging it, or publishing it for one Pod."""
 
-    records: Ahead
+    records: Checkpoints
     name: str
 
     @property
     def is_there(self) -> bool:
-        """Say whether anything was begun; a damaged trace says so, too."""
+        """Say whether anything was begun; a damaged record says so, too."""
         return self.records.has(self.name)
 
     @property
@@ -46,12 +46,12 @@ class Trace:
     def of(self) -> VolData | None:
         """Say which volume it is; None when nothing was begun, or nobody knows."""
         body = self.records.read(self.name)
-        if body is None or not is_driver_name(ahead.text(body, "driver")) or not ahead.text(body, "handle"):
+        if body is None or not is_driver_name(checkpoints.text(body, "driver")) or not checkpoints.text(body, "handle"):
             return None
         return VolData(
-            driver=ahead.text(body, "driver"),
-            handle=ahead.text(body, "handle"),
-            lifecycle=ahead.text(body, "lifecycle"),
+            driver=checkpoints.text(body, "driver"),
+            handle=checkpoints.text(body, "handle"),
+            lifecycle=checkpoints.text(body, "lifecycle"),
         )
 
     def put(self, data: VolData, *, done: bool, mounted: bool | None = None) -> None:
@@ -66,11 +66,11 @@ class Trace:
         self.records.remove(self.name)
 
 
-def of_staging(host: Host, volume: str) -> Trace:
-    """Give the trace of a volume that is staged, by its unique name."""
-    return Trace(Ahead(host, "staged", durable=False), digest(volume))
+def of_staging(host: Host, volume: str) -> CallRecord:
+    """Give the record of a volume that is staged, by its unique name."""
+    return CallRecord(Checkpoints(host, "staged", durable=False), digest(volume))
 
 
-def of_publishing(host: Host, pod_uid: str, spec_name: str) -> Trace:
-    """Give the trace of a volume that is published for one Pod."""
-    return Trace(Ahead(host, "published", durable=False), f"{pod_uid}~{digest(spec_name)}")
+def of_publishing(host: Host, pod_uid: str, spec_name: str) -> CallRecord:
+    """Give the record of a volume that is published for one Pod."""
+    return CallRecord(Checkpoints(host, "published", durable=False), f"{pod_uid}~{digest(spec_name)}")

@@ -1,4 +1,4 @@
-"""What is staged on the node, whether a Pod has it or not: kubelet's file beside it says which volume that is.
+"""Reconstruction: which volumes are published, and which are staged, whether a Pod has them or not.
 
 kubelet finds volumes by their Pods alone: what it left staged when it ended between two calls, it never unstages.
 """
@@ -10,14 +10,45 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volmgr.plugin import CSI_FIELD, CsiSource, FoundDevice, OperationError, VolumeMode, VolumeSpec
-from volmgr_csi.node import layout, vol_data
+from volmgr.plugin import (
+    CSI_FIELD,
+    CsiSource,
+    FoundDevice,
+    NotOurs,
+    NotReconstructible,
+    OperationError,
+    Reconstructed,
+    VolumeMode,
+    VolumeSpec,
+)
+from volmgr_csi.node import call_records, layout, vol_data
+from volmgr_csi.node.identification import identify
 from volmgr_csi.settings import NAME
 
 if TYPE_CHECKING:
-    from volmgr.plugin import Host
+    from volmgr.plugin import Found, Host
     from volmgr_csi.node.layout import Place
     from volmgr_csi.node.vol_data import VolData
+
+
+def reconstruct(found: Found, host: Host) -> Reconstructed[CsiSource]:
+    """Say which volume a directory, or the link to a device, is of; raises NotReconstructible, or NotOurs."""
+    place = layout.published(host, found.path, found.pod_uid, found.spec_name, found.mode)
+    data = identify(place, call_records.of_publishing(host, found.pod_uid, found.spec_name), "", host)
+    if data is None:
+        said = f"{place.data / vol_data.FILE} is damaged or missing, and nothing else says which volume {found.path} is"
+        if not host.mounts.is_mount_point(place.path) and host.files.names(place.path):
+            raise NotOurs(f"{said}: what is in {place.path} is kept")
+        raise NotReconstructible(said)
+    handle = "" if data.lifecycle == vol_data.EPHEMERAL else data.handle
+    spec = VolumeSpec(
+        name=found.spec_name,
+        type=CSI_FIELD,
+        driver=data.driver,
+        source=CsiSource(driver=data.driver, volume_handle=handle),
+        mode=found.mode,
+    )
+    return Reconstructed(spec=spec, selinux_label=data.label)
 
 
 def devices(host: Host) -> tuple[FoundDevice[CsiSource], ...]:
