@@ -9,6 +9,7 @@ from signal import Signals
 from typing import TYPE_CHECKING
 
 from volmgr import plain_json
+from volmgr.appearances import Appearances
 from volmgr.config import Config
 from volmgr.errors import VolmgrError
 from volmgr.jobs import Job
@@ -124,8 +125,7 @@ class Desk:
         """UIDs whose Pod is not known because its record cannot be read, and why; nothing of theirs is taken away."""
         self.awaited: dict[str, set[tuple[str, str]]] = {}
         """Volume and Pod of the operations that wait for something to appear, by its name."""
-        self.appeared_meanwhile: dict[Operation, set[str]] = {}
-        """What has appeared while an operation runs, which may be about to say that it waits for that."""
+        self.appearances = Appearances()
         self.references: dict[str, set[ObjectRef]] = {}
         """The objects that each Pod needs, by its UID."""
         self.attached: dict[str, str] = {}
@@ -177,8 +177,7 @@ class Desk:
     def appeared(self, what: str) -> None:
         """Let those who wait for this (an object, a driver) try again now."""
         self.on_appeared(what)
-        for operation in self.jobs:
-            self.appeared_meanwhile.setdefault(operation, set()).add(what)
+        self.appearances.note(what)
         for name, uid in self.awaited.pop(what, ()):
             self.world.admission.forget(name, uid)
             self.dirty[name] = None

@@ -173,6 +173,7 @@ class Runner:
             progress=lambda text: self._desk.post(ProgressMade(operation, text)),
         )
         self._desk.jobs[operation] = job
+        self._desk.appearances.begin(operation)
         self._world.running[operation] = Running(operation=operation, since=self._world.clock)
         patience = allowed + self._desk.config.quarantine_grace
         overdue = self._desk.outside.monotonic() + patience
@@ -221,7 +222,7 @@ class Runner:
         name = operation.volume
         running = self._world.running.pop(operation, None)
         self._desk.jobs.pop(operation, None)
-        appeared = self._desk.appeared_meanwhile.pop(operation, set())
+        has_appeared = self._desk.appearances.end(operation, result.waits_for)
         self._walks.pop(operation, None)
         timer = self._deadlines.pop(operation, None)
         if timer is not None:
@@ -252,7 +253,7 @@ class Runner:
             reason = _SUCCESS_REASONS.get(operation.verb)
             if reason:
                 self._desk.event(Severity.NORMAL, reason, f"{operation.verb}: done", uid=operation.pod_uid, volume=name)
-        elif result.waits_for not in appeared:
+        elif not has_appeared:
             self._back_off(result)
         self._touch(operation)
         if self._stopped is not None and all(other.quarantined for other in self._world.running.values()):
