@@ -16,16 +16,13 @@ from volmgr_csi.driver.methods import (
     PLUGIN_INFO,
     PROBE,
 )
+from volmgr_csi.driver.service_capabilities import CONTROLLER_SERVICE
 from volmgr_csi.v1 import csi_pb2 as csi
 
 if TYPE_CHECKING:
     from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 
 T = TypeVar("T")
-
-CREATES, ATTACHES, READ_ONLY = "CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME", "PUBLISH_READONLY"
-STAGES = "STAGE_UNSTAGE_VOLUME"
-CONTROLLER_SERVICE, HAS_TOPOLOGY = "CONTROLLER_SERVICE", "VOLUME_ACCESSIBILITY_CONSTRAINTS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

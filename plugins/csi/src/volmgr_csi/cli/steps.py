@@ -17,6 +17,14 @@ from volmgr_csi.cli.driver import Caller
 from volmgr_csi.cli.records import STAGING, Presence, Record, Records, Target
 from volmgr_csi.driver.connection import CallError
 from volmgr_csi.driver.methods import ATTACH, CREATE, DELETE, DETACH, PUBLISH, STAGE, UNPUBLISH, UNSTAGE
+from volmgr_csi.driver.service_capabilities import (
+    CONTROLLER_SERVICE,
+    CREATE_DELETE_VOLUME,
+    PUBLISH_READONLY,
+    PUBLISH_UNPUBLISH_VOLUME,
+    STAGE_UNSTAGE_VOLUME,
+    VOLUME_ACCESSIBILITY_CONSTRAINTS,
+)
 from volmgr_csi.v1 import csi_pb2 as csi
 
 NOT_FOUND = "NOT_FOUND"
@@ -37,14 +45,14 @@ class Steps:
     def publish(self, target: Target) -> None:
         """Do all that is not done yet, as the driver's capabilities say; raises CallError and OperationError."""
         plugin = described.plugin_capabilities(self.controller)
-        service = described.CONTROLLER_SERVICE in plugin
+        service = CONTROLLER_SERVICE in plugin
         controller = described.controller_capabilities(self.controller) if service else ()
         if self.record.wish.size:
-            self._create(controller, topology=described.HAS_TOPOLOGY in plugin)
+            self._create(controller, topology=VOLUME_ACCESSIBILITY_CONSTRAINTS in plugin)
         if not self.record.wish.ephemeral:
-            if described.ATTACHES in controller and not self.record.wish.publish_context:
-                self._attach(read_only=target.read_only and described.READ_ONLY in controller)
-            if described.STAGES in described.node_capabilities(self.node):
+            if PUBLISH_UNPUBLISH_VOLUME in controller and not self.record.wish.publish_context:
+                self._attach(read_only=target.read_only and PUBLISH_READONLY in controller)
+            if STAGE_UNSTAGE_VOLUME in described.node_capabilities(self.node):
                 self._stage()
         self._publish(target)
 
@@ -66,7 +74,7 @@ class Steps:
     def _create(self, controller: tuple[str, ...], *, topology: bool) -> None:
         if self.record.created is Presence.YES:
             return
-        if described.CREATES not in controller:
+        if CREATE_DELETE_VOLUME not in controller:
             raise OperationError(
                 f"csi driver {self.record.driver} cannot create volumes here; leave --create out, or name the socket"
                 " of its controller service with --controller"
@@ -158,7 +166,7 @@ class Steps:
         """Delete what was created; of one whose creation was cut short the id is asked for first, by its name."""
         if not self.record.volume_id:
             plugin = described.plugin_capabilities(self.controller)
-            self._create((described.CREATES,), topology=described.HAS_TOPOLOGY in plugin)
+            self._create((CREATE_DELETE_VOLUME,), topology=VOLUME_ACCESSIBILITY_CONSTRAINTS in plugin)
         question = csi.DeleteVolumeRequest(volume_id=self.record.volume_id, secrets=self.secrets)
         self._write(replace(self.record, created=Presence.BEGUN))
         unless_gone(lambda: self.controller(DELETE, question))

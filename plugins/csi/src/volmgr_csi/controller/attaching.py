@@ -17,6 +17,7 @@ from volmgr_csi.controller.validating import objection
 from volmgr_csi.driver.calling import seconds, secrets, texts_of
 from volmgr_csi.driver.connection import CallError
 from volmgr_csi.driver.drivers import drivers_of
+from volmgr_csi.driver.service_capabilities import PUBLISH_READONLY, PUBLISH_UNPUBLISH_VOLUME, SINGLE_NODE_MULTI_WRITER
 from volmgr_csi.settings import NAME
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from volmgr_csi.driver.drivers import Driver
     from volmgr_csi.v1 import csi_pb2 as csi
 
-PUBLISHES = "PUBLISH_UNPUBLISH_VOLUME"
-"""What a controller service that attaches says of itself."""
-PUBLISHES_READ_ONLY = "PUBLISH_READONLY"
-MULTI_WRITER = "SINGLE_NODE_MULTI_WRITER"
 _OF_THE_MANIFEST = frozenset({"INVALID_ARGUMENT", "FAILED_PRECONDITION", "ALREADY_EXISTS", "INTERNAL", "UNKNOWN"})
 """Codes of an attach by which a driver may say that a volume cannot be used so."""
 NO_OBJECTS: Objects = MappingProxyType({})
@@ -105,7 +102,7 @@ def attach(request: Attach[CsiSource], host: Host, driver: Driver) -> Attached:
 
     Raises TransientError for a missing Secret, and what `CallError.as_outcome` gives.
     """
-    if PUBLISHES not in driver.controller:
+    if PUBLISH_UNPUBLISH_VOLUME not in driver.controller:
         return Attached()
     source = request.spec.source
     name = attachment_name(source.driver, source.volume_handle, request.node_name)
@@ -155,7 +152,7 @@ def detach(request: Detach, host: Host, objects: Objects = NO_OBJECTS) -> Detach
     known = drivers_of(host)
     if record is None:
         driver = known.unmaking(driver_name) if records.is_damaged(name) else known.find(driver_name)
-        if driver is None or PUBLISHES not in driver.controller:
+        if driver is None or PUBLISH_UNPUBLISH_VOLUME not in driver.controller:
             records.remove(name)
             return Detached()  # each attachment of ours has a record ahead of it
         record = Attachment(driver=driver_name, handle=handle, node_id=driver.info.node_id, state=ATTACHED)
@@ -185,12 +182,12 @@ def _question(
     from volmgr_csi.v1 import csi_pb2 as csi
 
     spec, source = request.spec, request.spec.source
-    access = access_of(spec.access_modes, multi_writer=MULTI_WRITER in driver.controller)
+    access = access_of(spec.access_modes, multi_writer=SINGLE_NODE_MULTI_WRITER in driver.controller)
     return csi.ControllerPublishVolumeRequest(
         volume_id=source.volume_handle,
         node_id=driver.info.node_id,
         volume_capability=capability(spec.mode, access, fs_type=source.fs_type, flags=spec.mount_options),
-        readonly=source.read_only and PUBLISHES_READ_ONLY in driver.controller,  # else CSI forbids to ask for it
+        readonly=source.read_only and PUBLISH_READONLY in driver.controller,  # else CSI forbids to ask for it
         secrets=told,
         volume_context=source.volume_attributes,
     )

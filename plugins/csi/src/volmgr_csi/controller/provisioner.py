@@ -25,12 +25,18 @@ from volmgr.plugin import (
     UncertainError,
     needed_object,
 )
-from volmgr_csi.controller.attaching import MULTI_WRITER, Attachments
+from volmgr_csi.controller.attaching import Attachments
 from volmgr_csi.controller.parameters import Parameters, Use, read_parameters
 from volmgr_csi.controller.topology import check_allowed, node_affinity
 from volmgr_csi.driver.calling import seconds, texts_of
 from volmgr_csi.driver.connection import CallError
 from volmgr_csi.driver.drivers import drivers_of
+from volmgr_csi.driver.service_capabilities import (
+    CREATE_DELETE_VOLUME,
+    EXPAND_VOLUME,
+    LIST_VOLUMES,
+    SINGLE_NODE_MULTI_WRITER,
+)
 from volmgr_csi.settings import CsiSettings
 
 if TYPE_CHECKING:
@@ -41,10 +47,6 @@ if TYPE_CHECKING:
     from volmgr_csi.driver.methods import A, Method, Q
     from volmgr_csi.v1 import csi_pb2 as csi
 
-CREATES = "CREATE_DELETE_VOLUME"
-GROWS = "EXPAND_VOLUME"
-LISTS = "LIST_VOLUMES"
-"""What a controller service says that it can do."""
 _OF_THIS_CALL = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "INTERNAL", "UNKNOWN"})
 """Codes that drivers give before they have looked for a volume, so that they say nothing of what is there of it."""
 _LARGEST = (1 << 63) - 1
@@ -76,7 +78,7 @@ class CsiProvisioner:
     def serves(self, provisioner: str) -> bool:
         """Say whether there is such a driver, and it makes volumes."""
         found = self._known.find(provisioner)
-        return found is not None and not found.retired and CREATES in found.controller
+        return found is not None and not found.retired and CREATE_DELETE_VOLUME in found.controller
 
     def references(self, request: ProvisionerRequest) -> tuple[ObjectRef, ...]:
         """Name the Secret that a call is made with."""
@@ -131,7 +133,7 @@ class CsiProvisioner:
 
         name, handle = _identity(request.volume)
         driver = self._maker(name)
-        if GROWS not in driver.controller:
+        if EXPAND_VOLUME not in driver.controller:
             if driver.abilities.expand:
                 return Grown(size=request.size, by_nodes=True)
             raise SpecError(f"csi driver {name} grows no volumes: it says neither EXPAND_VOLUME nor that nodes do")
@@ -150,7 +152,7 @@ class CsiProvisioner:
     def strangers(self, provisioner: str, known: frozenset[str], host: Host, deadline: float) -> tuple[str, ...]:
         """Name volumes of a driver whose ids or contexts look like names that CreateVolume was given here."""
         driver = self._known.find(provisioner)
-        if driver is None or driver.retired or LISTS not in driver.controller:
+        if driver is None or driver.retired or LIST_VOLUMES not in driver.controller:
             return ()
         try:
             made = _made_by_us(driver, host, deadline)
@@ -160,7 +162,7 @@ class CsiProvisioner:
 
     def _maker(self, name: str) -> Driver:
         driver = self._known.making(name)
-        if CREATES not in driver.controller:
+        if CREATE_DELETE_VOLUME not in driver.controller:
             raise PluginError(
                 f"csi driver {name} makes no volumes: its controller service is elsewhere, or says not so"
             )
@@ -173,7 +175,7 @@ def _creation(request: Provision, driver: Driver, given: Parameters, host: Host)
 
     claim, asked = request.claim, request.claim.requests.get("storage")
     size = _size(asked.to_int() if asked else 0)
-    multi_writer = MULTI_WRITER in driver.controller
+    multi_writer = SINGLE_NODE_MULTI_WRITER in driver.controller
     told = dict(given.told)
     if host.settings_of(CsiSettings).extra_create_metadata:
         meta = claim.metadata
@@ -282,7 +284,7 @@ def _capability(volume: PersistentVolume, driver: Driver) -> csi.VolumeCapabilit
     fs_type = volume.source.get("fsType")
     return capability(
         volume.volume_mode,
-        access_of(volume.access_modes, multi_writer=MULTI_WRITER in driver.controller),
+        access_of(volume.access_modes, multi_writer=SINGLE_NODE_MULTI_WRITER in driver.controller),
         fs_type=fs_type if isinstance(fs_type, str) else "",
         flags=volume.mount_options,
     )

@@ -13,6 +13,7 @@ from volmgr_csi.driver.calling import seconds, secrets
 from volmgr_csi.driver.connection import CallError
 from volmgr_csi.driver.drivers import drivers_of
 from volmgr_csi.driver.paths import seen_by
+from volmgr_csi.driver.service_capabilities import EXPAND_VOLUME
 from volmgr_csi.node import layout
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from volmgr_csi.driver.drivers import Driver
     from volmgr_csi.v1 import csi_pb2 as csi
 
-EXPANDS = "EXPAND_VOLUME"
-"""What a controller service that grows volumes says of itself."""
 _INFEASIBLE = frozenset({"INVALID_ARGUMENT", "OUT_OF_RANGE", "NOT_FOUND"})
 
 
@@ -30,7 +29,7 @@ def expand(request: Expand[CsiSource], host: Host) -> Expanded:
     source = request.spec.source
     driver = drivers_of(host).making(source.driver)
     if not driver.abilities.expand:
-        if EXPANDS in driver.controller or request.known_size >= request.new_size:
+        if EXPAND_VOLUME in driver.controller or request.known_size >= request.new_size:
             return Expanded(size=request.new_size)
         raise PluginError(f"growing {request.spec.name}: csi driver {driver.name} does not support NodeExpandVolume")
     question = _expansion(request, driver, host)

@@ -13,6 +13,7 @@ from volmgr_csi.driver.connection import UNIMPLEMENTED, CallError, Connection
 from volmgr_csi.driver.drivers import Driver
 from volmgr_csi.driver.methods import Method
 from volmgr_csi.driver.sanitizer import brief
+from volmgr_csi.driver.service_capabilities import CONTROLLER_SERVICE
 from volmgr_csi.registrar.rules import RefusedError, abilities, check_name
 from volmgr_csi.registration import api_pb2 as registration
 from volmgr_csi.v1 import csi_pb2 as csi
@@ -30,7 +31,6 @@ NOTIFY = Method(
 )
 
 _OPTIONAL = 10.0  # seconds for a call without which a driver is registered all the same
-_CONTROLLER = "CONTROLLER_SERVICE"
 
 
 def ask_info(registrar: Connection, timeout: float) -> registration.PluginInfo:
@@ -73,7 +73,7 @@ def ask_driver(connection: Connection, since: float, timeout: float) -> Asked:
     gaps: list[str] = []
     said = _optional(connection, methods.PLUGIN_INFO, csi.GetPluginInfoRequest(), gaps)
     services = _services(connection, gaps)
-    controller = _controller_capabilities(connection, gaps) if _CONTROLLER in services else frozenset[str]()
+    controller = _controller_capabilities(connection, gaps) if CONTROLLER_SERVICE in services else frozenset[str]()
     info = DriverInfo(
         name=connection.driver,
         node_id=node.node_id,

@@ -11,6 +11,13 @@ from collections.abc import Iterable, Sequence
 from volmgr.plugin import OperationError
 from volmgr_csi.driver.drivers import Abilities
 from volmgr_csi.driver.sanitizer import brief
+from volmgr_csi.driver.service_capabilities import (
+    EXPAND_VOLUME,
+    GET_VOLUME_STATS,
+    SINGLE_NODE_MULTI_WRITER,
+    STAGE_UNSTAGE_VOLUME,
+    VOLUME_MOUNT_GROUP,
+)
 
 PLUGIN_TYPE = "CSIPlugin"
 """What a registration socket says of a CSI driver; there are device plugins and DRA drivers, too."""
@@ -74,11 +81,11 @@ def abilities(capabilities: Iterable[str]) -> Abilities:
     """Give what a node service can do, by CSI's names."""
     names = frozenset(capabilities)
     return Abilities(
-        stage="STAGE_UNSTAGE_VOLUME" in names,
-        expand="EXPAND_VOLUME" in names,
-        stats="GET_VOLUME_STATS" in names,
-        mount_group="VOLUME_MOUNT_GROUP" in names,
-        single_node_multi_writer="SINGLE_NODE_MULTI_WRITER" in names,
+        stage=STAGE_UNSTAGE_VOLUME in names,
+        expand=EXPAND_VOLUME in names,
+        stats=GET_VOLUME_STATS in names,
+        mount_group=VOLUME_MOUNT_GROUP in names,
+        single_node_multi_writer=SINGLE_NODE_MULTI_WRITER in names,
     )
 
 
