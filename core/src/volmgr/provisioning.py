@@ -84,6 +84,8 @@ class _Try:
     delay: float = 0.0
     timer: Timer | None = None
     waits_for: str = ""
+    set_up: str = ""
+    """The volume of this node that has to go first."""
     heard: list[Heard] = field(default_factory=list[Heard])
 
     def cancel(self) -> None:
@@ -164,9 +166,15 @@ class Provisioning:
 
     def look_again(self) -> None:
         """Take note that something of a Pod, a volume or the search for drivers has changed: what waits may be free."""
-        hindered, self._hindered = self._hindered, set()
-        for key in hindered:
+        free = {key for key in self._hindered if not self._is_set_up(key)}
+        self._hindered -= free
+        for key in free:
             self._start_soon(key)
+
+    def _is_set_up(self, key: str) -> bool:
+        """Say whether what kept a task from being begun is there as it was, without looking through everything."""
+        each = self._tries.get(key)
+        return each is not None and bool(each.set_up) and self._world.actual.get(each.set_up) is not None
 
     def stop(self) -> None:
         """Start nothing any more."""
@@ -194,6 +202,7 @@ class Provisioning:
             return
         if old is not None:
             old.cancel()
+            self._wait_for(key, old, "")
             del self._tries[key]
             self._due.pop(key, None)
         if task is not None:
@@ -233,11 +242,12 @@ class Provisioning:
         if not isinstance(task, Finishing):
             return not self._world.draining
         pv = self._volume(task.volume)
-        why = hindrance(self._world, pv) if pv is not None else ""
-        self._world.unfinished[task.volume] = f"{task.why}; {why}" if why else task.why
-        if why:
+        hindered = hindrance(self._world, pv) if pv is not None else None
+        self._world.unfinished[task.volume] = f"{task.why}; {hindered.why}" if hindered else task.why
+        each.set_up = hindered.volume if hindered else ""
+        if hindered:
             self._hindered.add(key)
-        return not why
+        return hindered is None
 
     def _is_unserved(self, provisioner: str) -> bool:
         try:
@@ -276,7 +286,7 @@ class Provisioning:
         )
         self._running.add(task.claim)
         self._busy[task.provisioner] += 1
-        each.waits_for = ""
+        self._wait_for(key, each, "")
         way = GivingWay(self._desk)
 
         def run() -> Message:
@@ -325,6 +335,11 @@ class Provisioning:
         each.timer = self._desk.timers.at(when, lambda: self._start_soon(key))
 
     def _wait_for(self, key: str, each: _Try, what: str) -> None:
+        """Let something wait for what is to appear, and for nothing else any more; empty: for nothing."""
+        others = self._awaited.get(each.waits_for, set())
+        others.discard(key)
+        if not others:
+            self._awaited.pop(each.waits_for, None)
         each.waits_for = what
         if what:
             self._awaited.setdefault(what, set()).add(key)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.flow.core.pool import NAME, Pool, PoolProvisioner
-from tests.flow.core.probes import claim_of
-from tests.flow.core.test_provisioning import NAMED, claim, delete_data, fast, new_node, volume, wanted
+from tests.flow.core.probes import Script, claim_of
+from tests.flow.core.test_provisioning import NAMED, Medium, claim, delete_data, fast, new_node, volume, wanted
 from tests.unit.sources.claim_bench import GIB, Document, asking, pv, pvc
 from volmgr.errors import OperationError, TransientError, UncertainError
+from volmgr.model.volume import Facets
 from volmgr.report.claims import check_deletable, claims_report
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed
-from volmgr.testing.node import TestNode, pod
+from volmgr.testing.node import FILES, TestNode, plugins_of, pod
 from volmgr.volume_type import Origin
 
 OTHER = "other.example.com"
@@ -47,6 +48,29 @@ def scratch() -> Document:
     """Give a Pod that brings a claim along."""
     template = {"volumeClaimTemplate": {"spec": {**asking(), "storageClassName": "fast"}}}
     return pod("web", {"name": "scratch", "ephemeral": template}, uid="u1")
+
+
+# --- what is to be deleted ---
+
+
+def test_a_volume_goes_with_its_pod_once_the_node_has_put_it_away(host: FakeHost, pool: Pool) -> None:
+    script = Script(facets=Facets(device=True))
+    node = TestNode(host, plugins_of(Medium(script)), sources=("api", FILES))
+    node.plugins.provisioners.append((PoolProvisioner(pool), Origin("test-pool", "0", "test")))
+    node.sources_ready()
+    node.put_file("class.yaml", fast())
+    node.put_file("web.yaml", scratch())
+    (made,) = pool.made
+    script.fail("unmount_device", *[OperationError("the disk is busy")] * 3)
+    node.remove_file("web.yaml")
+    for _ in range(2):  # whatever else happens meanwhile
+        node.put_file("other.yaml", pod("other", uid="u2"))
+        node.remove_file("other.yaml")
+        node.advance(0.1)
+    assert pool.volumes.keys() == {made}
+    assert "still set up on this node" in node.world.unfinished[made]
+    node.advance(60)
+    assert (pool.volumes, node.world.unfinished) == ({}, {})
 
 
 # --- what was begun, and is to be ended ---

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from volmgr import pairing
 from volmgr.claims import BOUND, CLAIM_FIELDS, claim_ref
@@ -178,14 +178,21 @@ def check_deletable(world: World, pv: PersistentVolume) -> None:
         raise OperationError(f"{name} is not deleted: {why}")
 
 
-def hindrance(world: World, pv: PersistentVolume) -> str:
-    """Say what keeps a volume from being deleted with what is on it; empty when nothing does.
+class Hindrance(NamedTuple):
+    """What keeps a volume from being deleted: why, and as which volume it is set up on this node, if it is that."""
+
+    why: str
+    volume: str = ""
+
+
+def hindrance(world: World, pv: PersistentVolume) -> Hindrance | None:
+    """Say what keeps a volume from being deleted with what is on it; None when nothing does.
 
     A Pod that has its claim, a mount, device or attachment that is there or may be, and that this is not known yet.
     """
     why = _twin_of(world, pv) or _users_of(world, pv)
     if why:
-        return why
+        return Hindrance(why)
     shared = ""
     if pv.type == CSI_FIELD:
         storage = csi_volume_name(str(pv.source.get("driver")), str(pv.source.get("volumeHandle")))
@@ -193,8 +200,9 @@ def hindrance(world: World, pv: PersistentVolume) -> str:
     for volume in world.actual:
         spec = volume.spec
         if (spec is not None and spec.name == pv.metadata.name) or volume.name == shared:
-            return f"{volume.name} is, or may be, still set up on this node; volmgr plan says what is next for it"
-    return ""
+            why = f"{volume.name} is, or may be, still set up on this node; volmgr plan says what is next for it"
+            return Hindrance(why, volume.name)
+    return None
 
 
 def _twin_of(world: World, pv: PersistentVolume) -> str:
