@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,7 +55,9 @@ def test_names_that_a_csi_driver_may_have(name: str) -> None:
     check_name(name)
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a..b", "-a", "a-", "a_b", "a b", "x" * 64, "a\n", "ä"])
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "a..b", "-a", "a-", "a_b", "a b", "x" * 64, "a\n", "ä", "dis\N{KELVIN SIGN}"]
+)
 def test_names_that_no_csi_driver_has_and_that_might_lead_elsewhere(name: str) -> None:
     with pytest.raises(RefusedError, match="must be a DNS subdomain"):
         check_name(name)
@@ -72,7 +72,6 @@ def test_the_wait_between_two_attempts_doubles_up_to_kubelet_s(failures: int) ->
 def test_the_waits_are_kubelet_s() -> None:
     waits = [back_off(failures) for failures in range(1, 11)]
     assert waits == [0.5, 1, 2, 4, 8, 16, 32, 64, 122, 122]
-    assert all(first <= second for first, second in pairwise(waits))
 
 
 def test_abilities_are_read_from_csi_s_names_and_what_is_unknown_is_left_out() -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from volmgr_csi import checkpoints
 from volmgr_csi.checkpoints import Checkpoints
+from volmgr_csi.driver.names import is_driver_name
 from volmgr_csi.node.layout import digest
-from volmgr_csi.node.vol_data import VolData, is_driver_name
+from volmgr_csi.node.vol_data import VolData
 
 if TYPE_CHECKING:
     from volmgr.plugin import Host

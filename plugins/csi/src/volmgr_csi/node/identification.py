@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from volmgr_csi.driver.names import is_driver_name
 from volmgr_csi.node import vol_data
-from volmgr_csi.node.vol_data import VolData, is_driver_name
+from volmgr_csi.node.vol_data import VolData
 from volmgr_csi.settings import NAME
 
 if TYPE_CHECKING:

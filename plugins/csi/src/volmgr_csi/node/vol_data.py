@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from volmgr.plugin import OperationError, attachment_name
+from volmgr_csi.driver.names import is_driver_name
 from volmgr_csi.node.layout import digest
 from volmgr_csi.settings import NAME
 
@@ -26,19 +27,10 @@ DRIVER, HANDLE, LABEL, LIFECYCLE = "driverName", "volumeHandle", "seLinuxMountCo
 PERSISTENT, EPHEMERAL = "Persistent", "Ephemeral"
 _SPEC, _NODE, _ATTACHMENT = "specVolID", "nodeName", "attachmentID"
 _MODE = 0o644
-_LONGEST_DRIVER = 63
-_DRIVER_NAME = re.compile(
-    r"[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*", re.ASCII
-)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """What JSON can escape, and UTF-8 cannot have."""
 _ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 """What Go's encoder escapes beyond JSON."""
-
-
-def is_driver_name(name: str) -> bool:
-    """Say whether a driver may be called so: it is a directory's name, too. The API's rule."""
-    return len(name) <= _LONGEST_DRIVER and _DRIVER_NAME.fullmatch(name) is not None
 
 
 def go_json(texts: Mapping[str, Any]) -> str:

@@ -21,8 +21,9 @@ from volmgr.plugin import (
     VolumeSpec,
     attachment_name,
 )
+from volmgr_csi.driver.names import is_driver_name
 from volmgr_csi.node.attributes import account_ref, driver_object
-from volmgr_csi.node.vol_data import EPHEMERAL, PERSISTENT, is_driver_name
+from volmgr_csi.node.vol_data import EPHEMERAL, PERSISTENT
 
 if TYPE_CHECKING:
     from volmgr.plugin import CSIDriver

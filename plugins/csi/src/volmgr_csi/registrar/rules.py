@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from volmgr.plugin import OperationError
 from volmgr_csi.driver.drivers import Abilities
+from volmgr_csi.driver.names import NAME_LIMIT, is_driver_name
 from volmgr_csi.driver.sanitizer import brief
 from volmgr_csi.driver.service_capabilities import (
     EXPAND_VOLUME,
@@ -25,9 +26,6 @@ PLUGIN_TYPE = "CSIPlugin"
 NODE_INFO = "NodeGetInfo"
 """The call whose failure keeps a driver from being registered, of which its registrar hears."""
 
-NAME_LIMIT = 63
-"""Characters of a driver's name; the API server's, and CSI's."""
-
 BACKOFF, BACKOFF_MAX = 0.5, 122.0
 """Seconds between two attempts of one unchanged socket; kubelet's, which doubles up to 2 min 2 s."""
 
@@ -38,7 +36,6 @@ CONFIGURED: Version = ()
 
 _NUMBERS = re.compile(r"\s*v?(\d{1,18}(?:\.\d{1,18})+)(?!\d)", re.ASCII)
 """Numbers that kubelet reads: it refuses those that 64 bits do not hold."""
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 
 
 class RefusedError(OperationError):
@@ -47,7 +44,7 @@ class RefusedError(OperationError):
 
 def check_name(name: str) -> None:
     """Refuse a name that no CSIDriver can have, and that would lead elsewhere as a directory."""
-    if len(name) > NAME_LIMIT or _NAME.fullmatch(name.lower()) is None:
+    if not is_driver_name(name):
         rule = f"it must be a DNS subdomain of at most {NAME_LIMIT} characters"
         raise RefusedError(f"the csi driver's name '{brief(name)}' is none: {rule}")
 
