@@ -104,6 +104,8 @@ class Provisioning:
         """By a text that names what is done."""
         self._due: dict[str, None] = {}
         """What is to be started as soon as it may be."""
+        self._after: dict[ObjectRef | str, dict[str, None]] = {}
+        """What is due once a call has ended: one for the same claim, or any of a provisioner that is busy."""
         self._running: set[ObjectRef] = set()
         """The claims for which something runs."""
         self._busy = Counter[str]()
@@ -221,13 +223,21 @@ class Provisioning:
         """Start what is due, as far as it may run now."""
         if not self._due or self._stopped or self._world.readiness.read_only:
             return
-        for key in tuple(self._due):
-            each = self._tries[key]
-            if each.task.claim in self._running or self._busy[each.task.provisioner] >= AT_ONCE:
+        due, self._due = self._due, {}
+        for key in due:
+            each = self._tries.get(key)
+            if each is None:
                 continue
-            del self._due[key]
-            if self._may_run(key, each) and (held := self._hold(key, each.task)) is not None:
+            if (other := self._in_the_way(each.task)) is not None:
+                self._after.setdefault(other, {})[key] = None
+            elif self._may_run(key, each) and (held := self._hold(key, each.task)) is not None:
                 self._start(key, each, held)
+
+    def _in_the_way(self, task: Task) -> ObjectRef | str | None:
+        """Name the claim or provisioner of calls of which one has to end first."""
+        if task.claim in self._running:
+            return task.claim
+        return task.provisioner if self._busy[task.provisioner] >= AT_ONCE else None
 
     def _may_run(self, key: str, each: _Try) -> bool:
         """Say whether a task can be begun; what cannot is due again when what it waits for happens."""
@@ -306,6 +316,8 @@ class Provisioning:
         over()
         self._running.remove(task.claim)
         self._busy[task.provisioner] -= 1
+        for ended in (task.claim, task.provisioner):
+            self._due = {**self._after.pop(ended, {}), **self._due}
         each = self._tries.get(key)
         name = f"claim {task.claim.namespace}/{task.claim.name}"
         if text:
