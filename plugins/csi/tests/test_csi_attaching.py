@@ -62,8 +62,8 @@ def wanted(**source: object) -> Attach[CsiSource]:
     return Attach(spec=spec, volume=VOLUME, node_name=NODE)
 
 
-def unwanted() -> Detach:
-    return Detach(volume=VOLUME, node_name=NODE)
+def unwanted(secret: Secret | None = None) -> Detach:
+    return Detach(volume=VOLUME, node_name=NODE, objects={} if secret is None else {KEY: secret})
 
 
 def record(control: Control) -> Attachment | None:
@@ -167,10 +167,7 @@ def test_a_detach_that_fails_is_remembered_until_it_is_done(control: Control) ->
 
 
 def test_a_machine_that_was_another_to_the_driver_is_detached_by_its_old_name(control: Control) -> None:
-    control.register("machine-0")
-    control.fault.volumes.get(HANDLE)
     Attachments(control.host).put(NAME, Attachment(driver=DRIVER, handle=HANDLE, node_id="machine-0", state=ATTACHED))
-    control.register("machine-1")
     run_attach(control)
     asked = [(call.method, call.request["nodeId"]) for call in control.fault.calls()]
     assert asked == [("ControllerUnpublishVolume", "machine-0"), ("ControllerPublishVolume", "machine-1")]
@@ -183,7 +180,7 @@ def test_the_secret_is_waited_for_told_and_not_recorded(control: Control) -> Non
     assert raised.value.waits_for == str(KEY)
     assert record(control) is None
     run_attach(control, replace(request, objects={KEY: SECRET}))
-    detach(unwanted(), control.host, {KEY: SECRET})
+    detach(unwanted(SECRET), control.host)
     told = [call.request["secrets"] for call in control.fault.calls()]
     assert told == [{"password": "very secret"}] * 2
     run_attach(control, replace(request, objects={KEY: SECRET}))

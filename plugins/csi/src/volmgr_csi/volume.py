@@ -109,7 +109,7 @@ class Csi(
         return Attached(device_path=name)
 
     def detach(self, request: Detach, host: Host) -> Detached:
-        return attaching.detach(request, host, request.objects)
+        return attaching.detach(request, host)
 
     def device_target(self, spec: VolumeSpec[CsiSource], host: Host) -> Path:
         source = spec.source

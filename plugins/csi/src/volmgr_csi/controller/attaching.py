@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from volmgr.plugin import Attached, Detached, ObjectRef, OperationError, Secret, VolumeAttachment, attachment_name
+from volmgr.plugin import Attached, Detached, ObjectRef, OperationError, VolumeAttachment, attachment_name
 from volmgr_csi import checkpoints
 from volmgr_csi.checkpoints import Checkpoints
 from volmgr_csi.controller.validating import objection
-from volmgr_csi.driver.calling import seconds, secrets, texts_of
 from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.deadline import seconds
 from volmgr_csi.driver.drivers import drivers_of
+from volmgr_csi.driver.secrets import secrets, secrets_left
 from volmgr_csi.driver.service_capabilities import PUBLISH_READONLY, PUBLISH_UNPUBLISH_VOLUME, SINGLE_NODE_MULTI_WRITER
 from volmgr_csi.settings import NAME
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 _OF_THE_MANIFEST = frozenset({"INVALID_ARGUMENT", "FAILED_PRECONDITION", "ALREADY_EXISTS", "INTERNAL", "UNKNOWN"})
 """Codes of an attach by which a driver may say that a volume cannot be used so."""
-NO_OBJECTS: Objects = MappingProxyType({})
 ATTACHING, ATTACHED, DETACHING = "attaching", "attached", "detaching"
 
 
@@ -139,11 +139,11 @@ def attach(request: Attach[CsiSource], host: Host, driver: Driver) -> Attached:
     return Attached()
 
 
-def detach(request: Detach, host: Host, objects: Objects = NO_OBJECTS) -> Detached:
+def detach(request: Detach, host: Host) -> Detached:
     """Let a driver detach a volume from this node; one that it does not know any more is detached.
 
-    `objects` may have the Secret that it was attached with: without it the driver is asked without. Raises
-    TransientError while the driver is not there, and what `CallError.as_outcome` gives.
+    Without the Secret that it was attached with, the driver is asked without. Raises TransientError while the driver is
+    not there, and what `CallError.as_outcome` gives.
     """
     driver_name, _, handle = request.volume.removeprefix(f"{NAME}/").partition("^")
     name = attachment_name(driver_name, handle, request.node_name)
@@ -158,8 +158,8 @@ def detach(request: Detach, host: Host, objects: Objects = NO_OBJECTS) -> Detach
         record = Attachment(driver=driver_name, handle=handle, node_id=driver.info.node_id, state=ATTACHED)
     driver = known.unmaking(record.driver)
     records.put(name, replace(record, state=DETACHING))
-    secret = objects.get(ObjectRef("Secret", record.secret_namespace, record.secret_name))
-    told: Mapping[str, str] = texts_of(secret) if isinstance(secret, Secret) else {}
+    secret = ObjectRef("Secret", record.secret_namespace, record.secret_name)
+    told = secrets_left(secret, request.objects)
     _leave(record, host, driver, told, request.deadline)
     records.remove(name)
     return Detached()

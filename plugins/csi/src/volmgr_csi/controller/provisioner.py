@@ -18,19 +18,18 @@ from volmgr.plugin import (
     Provision,
     Provisioned,
     ProvisionerRequest,
-    Secret,
     SecretReference,
     SpecError,
     TransientError,
     UncertainError,
-    needed_object,
 )
 from volmgr_csi.controller.attaching import Attachments
 from volmgr_csi.controller.parameters import Parameters, Use, read_parameters
 from volmgr_csi.controller.topology import check_allowed, node_affinity
-from volmgr_csi.driver.calling import seconds, texts_of
 from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.deadline import seconds
 from volmgr_csi.driver.drivers import drivers_of
+from volmgr_csi.driver.secrets import secret_ref, secrets, secrets_left
 from volmgr_csi.driver.service_capabilities import (
     CREATE_DELETE_VOLUME,
     EXPAND_VOLUME,
@@ -42,7 +41,7 @@ from volmgr_csi.settings import CsiSettings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from volmgr.plugin import DeleteVolume, Host, Objects, PersistentVolume
+    from volmgr.plugin import DeleteVolume, Host, PersistentVolume
     from volmgr_csi.driver.drivers import Driver, KnownDrivers
     from volmgr_csi.driver.methods import A, Method, Q
     from volmgr_csi.v1 import csi_pb2 as csi
@@ -83,7 +82,7 @@ class CsiProvisioner:
     def references(self, request: ProvisionerRequest) -> tuple[ObjectRef, ...]:
         """Name the Secret that a call is made with."""
         reference = _secret_of(request)
-        return () if reference is None else (ObjectRef("Secret", reference.namespace, reference.name),)
+        return () if reference is None else (secret_ref(reference),)
 
     def provision(self, request: Provision, host: Host) -> Provisioned:
         """Make a volume, or find the one of this name: CreateVolume is idempotent by it."""
@@ -116,12 +115,9 @@ class CsiProvisioner:
         if attached:
             raise OperationError(f"{request.volume.metadata.name} is still attached to {attached[0].node_id}")
         reference = _secret_of(request)
-        held = request.objects.get(ObjectRef("Secret", reference.namespace, reference.name)) if reference else None
-        secrets: Mapping[str, str] = (
-            texts_of(held) if isinstance(held, Secret) else {}
-        )  # it may be gone with what it was for
+        told: Mapping[str, str] = secrets_left(secret_ref(reference), request.objects) if reference else {}
         try:
-            _call(driver, DELETE, csi.DeleteVolumeRequest(volume_id=handle, secrets=secrets), host, request.deadline)
+            _call(driver, DELETE, csi.DeleteVolumeRequest(volume_id=handle, secrets=told), host, request.deadline)
         except CallError as error:
             if error.code != "NOT_FOUND":
                 raise error.as_outcome() from error
@@ -140,7 +136,7 @@ class CsiProvisioner:
         question = csi.ControllerExpandVolumeRequest(
             volume_id=handle,
             capacity_range=csi.CapacityRange(required_bytes=_size(request.size)),
-            secrets=_told(request, request.objects),
+            secrets=secrets(_secret_of(request), request.objects, f"growing {request.volume.metadata.name}"),
             volume_capability=_capability(request.volume, driver),
         )
         try:
@@ -194,7 +190,7 @@ def _creation(request: Provision, driver: Driver, given: Parameters, host: Host)
             for mode in claim.access_modes or ("ReadWriteOnce",)
         ],
         parameters=told,
-        secrets=_told(request, request.objects),
+        secrets=secrets(given.secrets.get(Use.PROVISIONER), request.objects, f"making {request.name}"),
         accessibility_requirements=csi.TopologyRequirement(requisite=here, preferred=here) if here else None,
     )
 
@@ -266,16 +262,6 @@ def _secret_of(request: ProvisionerRequest) -> SecretReference | None:
         return None
     fields = cast("Mapping[str, object]", said)
     return SecretReference(name=str(fields.get("name", "")), namespace=str(fields.get("namespace", "")))
-
-
-def _told(request: ProvisionerRequest, objects: Objects) -> Mapping[str, str]:
-    """Give what a driver is told of the Secret for a call; raises TransientError, which waits for one."""
-    reference = _secret_of(request)
-    if reference is None:
-        return {}
-    ref = ObjectRef("Secret", reference.namespace, reference.name)
-    found = needed_object(objects, ref, Secret, by="its class")
-    return {} if found is None else texts_of(found)
 
 
 def _capability(volume: PersistentVolume, driver: Driver) -> csi.VolumeCapability:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volmgr_csi.driver.calling import seconds
 from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.deadline import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

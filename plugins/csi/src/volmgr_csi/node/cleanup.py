@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import OperationError
-from volmgr_csi.driver.calling import seconds
 from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.deadline import seconds
 from volmgr_csi.driver.drivers import drivers_of
 from volmgr_csi.node import vol_data
 from volmgr_csi.node.layout import DIRECTORY_MODE

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import BusyError, Expanded, PluginError, SpecError, VolumeMode
-from volmgr_csi.driver.calling import seconds, secrets
 from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.deadline import seconds
 from volmgr_csi.driver.drivers import drivers_of
 from volmgr_csi.driver.paths import seen_by
+from volmgr_csi.driver.secrets import secrets
 from volmgr_csi.driver.service_capabilities import EXPAND_VOLUME
 from volmgr_csi.node import layout
 

@@ -13,16 +13,15 @@ from volmgr.plugin import (
     DeviceLostError,
     Mounted,
     OperationError,
-    Secret,
     Unmounted,
     VolumeMode,
-    needed_object,
     taken_back,
     uncertain_if_it_fails,
 )
-from volmgr_csi.driver.calling import seconds, texts_of
 from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.deadline import seconds
 from volmgr_csi.driver.paths import seen_by
+from volmgr_csi.driver.secrets import secrets_of
 from volmgr_csi.node import attributes, call_records, cleanup, layout, mount_check, vol_data
 from volmgr_csi.node.attributes import Told
 from volmgr_csi.node.identification import identify
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from volmgr_csi.node.call_records import CallRecord
     from volmgr_csi.v1 import csi_pb2 as csi
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 _NOT_STAGED = frozenset({"FAILED_PRECONDITION", "NOT_FOUND"})
 """What a driver says of a staged volume that it does not know to be staged (any more)."""
 
@@ -89,8 +88,7 @@ def _told(request: Mount[CsiSource], csi_driver: CSIDriver | None, host: Host) -
     due_at: float | None = None
     if request.spec.source.node_publish_secret_ref is not None:
         ref = publish_secret(request.spec, request.pod)
-        found = needed_object(request.objects, ref, Secret, by=f"publishing volume {request.spec.name}")
-        kept_back |= texts_of(found) if found is not None else {}
+        kept_back |= secrets_of(ref, request.objects, f"publishing volume {request.spec.name}")
     if csi_driver is not None and csi_driver.pod_info_on_mount:
         texts |= attributes.pod_info(request.pod, ephemeral=is_inline(request.spec))
     if csi_driver is not None and request.mode is VolumeMode.FILESYSTEM:
@@ -220,7 +218,7 @@ def _unpublish(driver: Driver, found: VolData, place: Place, deadline: float, ho
     except OperationError as refusal:
         if not aside:
             raise
-        log.warning("%s is not mounted, and what is in it is kept: %s", place.path, refusal)
+        _log.warning("%s is not mounted, and what is in it is kept: %s", place.path, refusal)
 
 
 def _clear(mode: VolumeMode, place: Place, record: CallRecord, host: Host) -> None:

@@ -17,10 +17,11 @@ from volmgr.plugin import (
     uncertain_if_it_fails,
 )
 from volmgr_csi.controller.attaching import publish_context
-from volmgr_csi.driver.calling import seconds, secrets
 from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.deadline import seconds
 from volmgr_csi.driver.drivers import drivers_of
 from volmgr_csi.driver.paths import seen_by
+from volmgr_csi.driver.secrets import secrets
 from volmgr_csi.node import call_records, cleanup, layout, vol_data
 from volmgr_csi.node.attributes import driver_object
 from volmgr_csi.node.call_records import CallRecord
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from volmgr_csi.driver.drivers import Driver
     from volmgr_csi.v1 import csi_pb2 as csi
 
-log = logging.getLogger("volmgr.csi")
+_log = logging.getLogger(__name__)
 
 
 def stage(request: MountDevice[CsiSource], host: Host) -> DeviceMounted:
@@ -188,7 +189,7 @@ def _clear(
     if mode is VolumeMode.FILESYSTEM:
         cleanup.put_back(place.path, host)
     if host.files.info(place.path) is not None:
-        log.warning("%s is not mounted, yet there is something in it: it is kept; move it away", place.path)
+        _log.warning("%s is not mounted, yet there is something in it: it is kept; move it away", place.path)
     cleanup.remove_data(place.data, host)
     if mode is VolumeMode.BLOCK:
         published = layout.publications(host, place.path.name)

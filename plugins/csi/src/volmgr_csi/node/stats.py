@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import Measured, OperationError, VolumeMode
-from volmgr_csi.driver.calling import seconds
 from volmgr_csi.driver.connection import CallError
+from volmgr_csi.driver.deadline import seconds
 from volmgr_csi.driver.drivers import drivers_of
 from volmgr_csi.driver.paths import seen_by
 from volmgr_csi.node import call_records, layout

@@ -22,6 +22,7 @@ from volmgr.plugin import (
     attachment_name,
 )
 from volmgr_csi.driver.names import is_driver_name
+from volmgr_csi.driver.secrets import secret_ref
 from volmgr_csi.node.attributes import account_ref, driver_object
 from volmgr_csi.node.vol_data import EPHEMERAL, PERSISTENT
 
@@ -88,12 +89,12 @@ def references(spec: VolumeSpec[CsiSource], pod: Pod) -> Iterator[Reference]:
     yield Reference(ObjectRef("VolumeAttachment", "", name))
     for needed in (source.node_stage_secret_ref, source.node_publish_secret_ref):
         if needed is not None:
-            yield Reference(ObjectRef("Secret", needed.namespace, needed.name))
+            yield Reference(secret_ref(needed))
     attaching, growing = source.controller_publish_secret_ref, source.node_expand_secret_ref
     if attaching is not None:
-        yield Reference(ObjectRef("Secret", attaching.namespace, attaching.name), attaching=True)
+        yield Reference(secret_ref(attaching), attaching=True)
     if growing is not None:  # without it the volume can be mounted all the same
-        yield Reference(ObjectRef("Secret", growing.namespace, growing.name), optional=True)
+        yield Reference(secret_ref(growing), optional=True)
 
 
 def publish_secret(spec: VolumeSpec[CsiSource], pod: Pod) -> ObjectRef:
