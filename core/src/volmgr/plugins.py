@@ -92,6 +92,7 @@ class Plugins:
         self.provisioners: list[tuple[Provisioner, Origin]] = []
         """Who makes volumes for claims, and by which package."""
         self._owners: dict[_Key, VolumeType | _Conflict] = {}
+        """Drivers come and go on the main thread, while others read manifests: who looks through it takes a copy."""
         self._doubles: dict[str, tuple[VolumeType, ...]] = {}
         """Types of one name, by that name; none of them serves anything."""
 
@@ -221,13 +222,13 @@ class Plugins:
             return f"no installed package serves {what}; install {PACKAGES[field]}, then run volmgr plugins reload"
         if use := instead(field):
             return f"no package serves {what}; {use}"
-        near = difflib.get_close_matches(field, [*PACKAGES, *(key[0] for key in self._owners)], n=1)
+        near = difflib.get_close_matches(field, [*PACKAGES, *self.fields()], n=1)
         hint = f"did you mean {near[0]!r}?" if near else "install the package that brings it"
         return f"no installed package serves {what}; {hint}"
 
     def _searched_in_vain(self, searched: Searched, what: str, driver: str) -> str:
         """Say where a driver was looked for, and what is nearest to it: the same name first."""
-        known = {name for field, name, _ in self._owners if field == searched.field and name}
+        known = {name for field, name, _ in tuple(self._owners) if field == searched.field and name}
         misfits = [searched.misfits[name] for name in _nearest(driver, searched.misfits)]
         near = [f"there is a driver {name!r}" for name in _nearest(driver, known)]
         hint = "; ".join([*misfits, *near][:_MOST_HINTS]) or "install its driver there"
@@ -254,12 +255,12 @@ class Plugins:
 
     def drivers_of(self, field: str) -> Mapping[str, VolumeType]:
         """Give the drivers of a field that installed classes are, and the type of each."""
-        found = {driver: owner for (each, driver, _), owner in self._owners.items() if each == field and driver}
+        found = {driver: owner for (each, driver, _), owner in tuple(self._owners.items()) if each == field and driver}
         return {driver: owner for driver, owner in sorted(found.items()) if isinstance(owner, VolumeType)}
 
     def fields(self) -> frozenset[str]:
         """Give the fields that some installed type serves."""
-        return frozenset(key[0] for key in self._owners)
+        return frozenset(key[0] for key in tuple(self._owners))
 
     def migrates(self, field: str) -> bool:
         """Say whether volumes of a field become volumes of csi: an in-tree one that no package claims.

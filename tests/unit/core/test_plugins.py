@@ -6,8 +6,10 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
+from threading import Event
 from typing import Any, cast
 
 import pytest
@@ -319,7 +321,15 @@ class Driver(VolumePlugin[None]):
     """Serves one CSI driver."""
 
     name = "example.com/driver"
-    handles = (Handles("csi", driver="x.example.com"), Handles("tape", where=Where.PV))
+    handles: tuple[Handles, ...] = (Handles("csi", driver="x.example.com"), Handles("tape", where=Where.PV))
+
+
+class Tape(Driver):
+    """A driver of many."""
+
+    def __init__(self, name: str) -> None:
+        self.name = f"example.com/{name}"
+        self.handles = (Handles("csi", driver=name),)
 
 
 class AnyCsi(VolumePlugin[None]):
@@ -393,6 +403,38 @@ def test_a_retired_driver_serves_nothing_new_and_stays_known() -> None:
     assert plugins.types["example.com/driver"].retired
     plugins.replace_driver(Driver(), ORIGIN)
     assert not plugins.find("csi", "x.example.com").retired
+
+
+@pytest.fixture
+def eager() -> Iterator[None]:
+    """Let threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("eager")
+def test_manifests_are_read_while_drivers_come_and_go() -> None:
+    plugins = Plugins()
+    gone = Event()
+
+    def come_and_go() -> None:
+        try:
+            for number in range(400):
+                plugins.replace_driver(Tape(f"d{number % 50}"), ORIGIN)
+                plugins.retire(f"example.com/d{(number + 25) % 50}")
+        finally:
+            gone.set()
+
+    with ThreadPoolExecutor(1) as others:
+        coming = others.submit(come_and_go)
+        while not gone.is_set():
+            assert not plugins.known("strange")
+            with pytest.raises(UnservedError, match="no installed package serves volume type 'strange'"):
+                plugins.find("strange")
+            assert all(name.startswith("d") for name in plugins.drivers_of("csi"))
+        coming.result()
 
 
 def test_a_pure_method_that_raises_names_the_package() -> None:
