@@ -18,7 +18,7 @@ import msgspec
 from volmgr.errors import OperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from volmgr.host.interface import Files
 
@@ -67,6 +67,16 @@ def write(
 def read(files: Files, path: Path, kind: str) -> dict[str, object] | None:
     """Read a record back; None as in `decode`."""
     return decode(kind, files.read(path, LIMIT))
+
+
+def every(files: Files, directory: Path, kind: str) -> Iterator[tuple[Path, dict[str, object] | None]]:
+    """Read each record of a directory, by its path; None where it is damaged. Raises OperationError."""
+    for name in files.names(directory):
+        if name.endswith(".json") and not name.startswith("."):
+            body: dict[str, object] | None = None
+            with suppress(OperationError):  # unreadable is damaged
+                body = read(files, directory / name, kind)
+            yield directory / name, body
 
 
 def sweep(files: Files, state: Path) -> None:

@@ -5,12 +5,10 @@ One record can name one claim only, so no crash leaves a volume with two.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from volmgr import records
-from volmgr.errors import OperationError
 from volmgr.host.interface import Files
 from volmgr.host.paths import Paths
 from volmgr.model.meta import ObjectRef
@@ -50,15 +48,10 @@ class Bindings:
 
     def load(self) -> None:
         """Read every record."""
-        for name in self._files.names(self._top):
-            if not name.endswith(".json") or name.startswith("."):
-                continue
-            body: dict[str, object] | None = None
-            with suppress(OperationError):  # unreadable is damaged
-                body = records.read(self._files, self._top / name, _KIND)
+        for path, body in records.every(self._files, self._top, _KIND):
             binding = _binding(body or {})
-            if binding is None or self.path(binding.volume).name != name:
-                self.damaged.add(name)
+            if binding is None or self.path(binding.volume) != path:
+                self.damaged.add(path.name)
             else:
                 self._index(binding)
 

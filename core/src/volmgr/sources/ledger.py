@@ -6,14 +6,13 @@ Secrets are kept only where that was asked for (`keeps_secrets`), and then in `R
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
 import msgspec
 
 from volmgr import records
-from volmgr.errors import ManifestError, OperationError
+from volmgr.errors import ManifestError
 from volmgr.host.interface import Files
 from volmgr.host.paths import Paths
 from volmgr.manifest import recall
@@ -59,7 +58,7 @@ class Ledger:
 
     def pods(self) -> Iterator[Accepted | ManifestError]:
         """Read every Pod's record; a damaged one is an error that names it."""
-        for path, body in self._read(self._pods, _POD):
+        for path, body in records.every(self._files, self._pods, _POD):
             accepted = None if body is None else _accepted(body)
             if accepted is None or accepted.offer.pod.uid != path.stem:
                 yield self._damage(
@@ -107,7 +106,7 @@ class Ledger:
         """Read every object's record; a damaged one is an error that names it."""
         kinds = [(self._objects, _OBJECT), *([(self._secrets, _SECRET)] if self._keeps_secrets else [])]
         for directory, kind in kinds:
-            for path, body in self._read(directory, kind):
+            for path, body in records.every(self._files, directory, kind):
                 offer = None if body is None else _object_offer(body)
                 if offer is None or self._object(ref_of(offer.item)) != path:
                     yield self._damage(path, "the object is read anew when its source offers it")
@@ -132,14 +131,6 @@ class Ledger:
     def _object(self, ref: ObjectRef) -> Path:
         directory = self._secrets if ref.kind == Secret.__name__ else self._objects
         return directory / records.file_name(f"{ref.kind}.{ref.namespace}.{ref.name}")
-
-    def _read(self, directory: Path, kind: str) -> Iterator[tuple[Path, dict[str, object] | None]]:
-        for name in self._files.names(directory):
-            if name.endswith(".json") and not name.startswith("."):
-                body: dict[str, object] | None = None
-                with suppress(OperationError):  # unreadable is damaged
-                    body = records.read(self._files, directory / name, kind)
-                yield directory / name, body
 
 
 def _offer_body(offer: PodOffer) -> dict[str, object]:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import cast
 
 from volmgr import records
-from volmgr.errors import ManifestError, OperationError
+from volmgr.errors import ManifestError
 from volmgr.host.interface import Files
 from volmgr.host.paths import Paths
 from volmgr.manifest import recall
@@ -77,15 +76,10 @@ class MadeVolumes:
 
     def load(self) -> None:
         """Read every record."""
-        for name in self._files.names(self._top):
-            if not name.endswith(".json") or name.startswith("."):
-                continue
-            body: dict[str, object] | None = None
-            with suppress(OperationError):  # unreadable is damaged
-                body = records.read(self._files, self._top / name, _KIND)
+        for path, body in records.every(self._files, self._top, _KIND):
             volume = _read(body or {})
-            if volume is None or self.path(volume.name).name != name:
-                self.damaged.add(name)
+            if volume is None or self.path(volume.name) != path:
+                self.damaged.add(path.name)
             else:
                 self._index(volume)
 
