@@ -10,7 +10,7 @@ import stat
 import subprocess  # noqa: TID251 - commands that are killed are processes
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,10 @@ from tests.csi.fault_driver.running import ThreadDriver, running_fault_driver
 from volmgr.cli.app import cli
 from volmgr.cli.packages import OURS
 from volmgr_csi.cli.parameters import ACCESS_MODES
+from volmgr_csi.cli.publish import Publication
+from volmgr_csi.cli.steps import Steps
+from volmgr_csi.node.attributes import Told
+from volmgr_csi.node.questions import Given
 from volmgr_csi.v1 import csi_pb2 as csi
 
 pytestmark = pytest.mark.root
@@ -419,9 +423,26 @@ def test_secrets_are_read_from_files_given_to_each_call_and_neither_kept_nor_sho
     assert staged.request["secrets"] == {"password": "hunter2"}
     (record,) = desk.state.glob("*/volume.json")
     assert "hunter2" not in record.read_text()
-    assert desk.publish("disk", "--secret", "password=hunter2").exit_code == 2
+    shown = desk.publish("disk", "--secret", "password=hunter2")
+    assert (shown.exit_code, "hunter2" in shown.stderr) == (2, False)
     assert desk.publish("disk", "--secret", f"password=@{desk.top}/none").exit_code == 2
     assert desk.run("unpublish", "disk").exit_code == 0
+
+
+def test_a_secret_of_one_letter_leaves_the_words_of_a_failure_alone(desk: Desk) -> None:
+    secret = desk.top / "pin"
+    secret.write_text("e")
+    desk.driver.script(Rule(method="NodePublishVolume", code="INTERNAL", message="pin e is wrong"))
+
+    result = desk.publish("disk", "--secret", f"pin=@{secret}")
+
+    assert f"NodePublishVolume of csi driver {desk.driver.socket} failed: INTERNAL: pin *** is wrong" in result.stderr
+    assert desk.run("unpublish", "disk").exit_code == 0
+
+
+def test_secrets_are_in_no_representation() -> None:
+    for kind in (Publication, Steps, Told, Given):
+        assert [each.repr for each in fields(kind) if each.name in {"secret", "secrets"}] == [False]
 
 
 def test_the_list_says_what_is_really_mounted(desk: Desk) -> None:

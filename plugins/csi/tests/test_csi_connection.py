@@ -16,14 +16,16 @@ from tests.csi.fault_driver.rules import Rule
 from tests.csi.fault_driver.running import running_fault_driver, running_fault_process
 from tests.eventually import eventually
 from volmgr.plugin import OperationError, UncertainError
-from volmgr_csi.driver.connection import MESSAGE_LIMIT, NOT_FINAL, CallError, Connection, Observed
+from volmgr_csi.driver.connection import MESSAGE_LIMIT, CallError, Connection, Observed
 from volmgr_csi.driver.methods import NODE_INFO, PLUGIN_INFO, PUBLISH, Method
+from volmgr_csi.driver.secrets import TOKENS
 from volmgr_csi.driver.sockets import greet, is_answering, stamp_of, visit
-from volmgr_csi.node.attributes import TOKENS
 from volmgr_csi.v1 import csi_pb2 as csi
 
 NAME = "fault.csi.test"
 CODES = [code.name for code in grpc.StatusCode if code is not grpc.StatusCode.OK]
+NOT_FINAL = {"CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"}
+"""Those of kubelet's isFinalError."""
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from volmgr.commands import Failure, NoAnswer
 from volmgr.plugin import VolmgrError
 from volmgr_csi.driver.connection import CallError, Connection, Observed
+from volmgr_csi.driver.sanitizer import masked
 from volmgr_csi.driver.sockets import visit
 
 if TYPE_CHECKING:
@@ -82,9 +83,9 @@ def failures_said(secrets: Iterable[str] = ()) -> Generator[None]:
         yield
     except CallError as error:
         text = f"{error}; {REMEDIES.get(error.code, REMEDIES['UNKNOWN'])}"
-        raise Failure(_masked(text, secrets)) from None
+        raise Failure(masked(text, secrets)) from None
     except VolmgrError as error:
-        raise Failure(_masked(str(error), secrets)) from None
+        raise Failure(masked(str(error), secrets)) from None
 
 
 def _look(path: str) -> None:
@@ -100,9 +101,3 @@ def _look(path: str) -> None:
         }.get(error.errno or 0, "name the socket that the driver's --endpoint says")
         message = f"no driver answers on {path}: {error.strerror}; {remedy}"
         raise NoAnswer(message) from None
-
-
-def _masked(text: str, secrets: Iterable[str]) -> str:
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from volmgr.plugin import Host
     from volmgr_csi.cli.steps import Steps
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Publication:
     parameter: Mapping[str, str]
     attribute: Mapping[str, str]
     publish_context: Mapping[str, str]
-    secret: Mapping[str, str]
+    secret: Mapping[str, str] = field(repr=False)
     access_mode: str
     block: bool
     fs_type: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from volmgr.plugin import Host, OperationError
@@ -39,7 +39,7 @@ class Steps:
     record: Record
     node: Caller
     controller: Caller
-    secrets: Mapping[str, str]
+    secrets: Mapping[str, str] = field(repr=False)
     host: Host
 
     def publish(self, target: Target) -> None:

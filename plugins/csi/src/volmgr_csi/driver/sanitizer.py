@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
-from volmgr_csi.node.attributes import TOKENS
+from volmgr_csi.driver.secrets import TOKENS
 
 LONGEST = 1000
 """Characters; gRPC lets 16 KiB through, and all of it would be logged at each try."""
@@ -22,10 +22,16 @@ _WORD = 4
 
 def sanitized(said: str, question: object) -> str:
     """Give a driver's words on one line, with what it was told in confidence masked, and no control characters."""
-    for secret in sorted(set(_confidences(question)), key=len, reverse=True):
-        said = re.sub(_pattern(secret), MASK, said)
-    line = _shown(" ".join(said.split()))
+    line = _shown(" ".join(masked(said, _confidences(question)).split()))
     return line if len(line) <= LONGEST else f"{line[:_HEAD]} … {line[_HEAD - LONGEST :]}"
+
+
+def masked(said: str, secrets: Iterable[str]) -> str:
+    """Give words without secrets, of which each line is one, too."""
+    parts = {part for secret in secrets for part in _parts(secret)}
+    for part in sorted(parts, key=len, reverse=True):
+        said = re.sub(_pattern(part), MASK, said)
+    return said
 
 
 def brief(said: str) -> str:
@@ -52,11 +58,14 @@ def _pattern(secret: str) -> str:
 
 
 def _confidences(question: object) -> Iterator[str]:
-    """Give what nobody else may read of a question: its secrets, also line by line, and tokens among its attributes."""
+    """Give what nobody else may read of a question: its secrets, and tokens, be they among its attributes."""
     for secret in (*_texts(question, "secrets").values(), _texts(question, "volume_context").get(TOKENS, "")):
-        for text in (secret, *_tokens(secret)):
-            lines = (line for line in map(str.strip, text.splitlines()) if len(line) >= _WORD)
-            yield from (part for part in (text.strip(), *lines) if part)
+        yield from (secret, *_tokens(secret))
+
+
+def _parts(secret: str) -> Iterator[str]:
+    lines = (line for line in map(str.strip, secret.splitlines()) if len(line) >= _WORD)
+    yield from (part for part in (secret.strip(), *lines) if part)
 
 
 def _texts(question: object, field: str) -> Mapping[str, str]:

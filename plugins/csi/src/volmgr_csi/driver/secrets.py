@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from volmgr.plugin import Objects, SecretReference
 
+TOKENS = "csi.storage.k8s.io/serviceAccount.tokens"
+"""As what a driver is told tokens of a Pod's service account: an attribute, or among the secrets; kubelet's."""
+
 
 def secret_ref(reference: SecretReference) -> ObjectRef:
     """Name a Secret."""

@@ -12,12 +12,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from volmgr.plugin import CSIDriver, ObjectRef, ServiceAccount
+from volmgr_csi.driver.secrets import TOKENS
 from volmgr_csi.node.vol_data import go_json
 
 if TYPE_CHECKING:
     from volmgr.plugin import CsiSource, Host, Mount, Objects, Pod
 
-TOKENS = "csi.storage.k8s.io/serviceAccount.tokens"
 TOKEN_LIFE = 3600
 """Seconds that a token lives whose request says nothing; the API's default."""
 _POD = "csi.storage.k8s.io"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from volmgr.plugin import OperationError, attachment_name
 from volmgr_csi.driver.names import is_driver_name
@@ -33,9 +33,9 @@ _ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 """What Go's encoder escapes beyond JSON."""
 
 
-def go_json(texts: Mapping[str, Any]) -> str:
+def go_json(fields: Mapping[str, object]) -> str:
     """Give an object as Go's encoder does: sorted, without spaces."""
-    return json.dumps(texts, sort_keys=True, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPED)
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
