@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
 from volmgr import pairing
-from volmgr.claims import TO_BE_MADE, UNREAD
 from volmgr.errors import OperationError
 from volmgr.model.meta import ObjectRef
 from volmgr.model.names import claim_uid
@@ -19,21 +17,12 @@ from volmgr.model.pod import Pod
 from volmgr.model.volume import PersistentVolume
 from volmgr.sources.bindings import Binding, Bindings
 from volmgr.sources.changes import Change, ObjectChanged, ObjectLeft, PodAccepted
+from volmgr.sources.choices import Choice, Choices
 from volmgr.sources.made_volumes import MadeVolumes, Stage, is_being_made
 from volmgr.sources.makings import Makings
 from volmgr.sources.shelf import Links
 from volmgr.sources.stock import PV, PVC, ClaimStanding, Standing, Stock, volume_ref
-from volmgr.sources.wishes import Wish, Wishes
-
-
-class Choice(NamedTuple):
-    """The volume that a claim gets, or why it gets none; with a wish, it takes whatever fits that."""
-
-    volume: str = ""
-    why: str = ""
-    wish: Wish | None = None
-    maker: str = ""
-    """The provisioner that is to make one for it."""
+from volmgr.sources.wishes import Wishes
 
 
 class Binder:
@@ -67,6 +56,7 @@ class Binder:
         """Claims, and the volumes whose claimRef names each."""
         self._named = Links[str, ObjectRef]()
         """Volumes, and the pending claims that name each."""
+        self._choices = Choices(self._stock, self.makings, self._wishes, self._reserved)
         self._look: dict[ObjectRef, None] = {}
         """What is to be looked at."""
         self._touched: set[ObjectRef] = set()
@@ -258,7 +248,7 @@ class Binder:
             self.makings.report(ref, "")  # it may have asked for more before
         if had is None:
             storage_class = pairing.claim_class(claim, pairing.default_class(self._stock.classes.values()))
-            choice = self._choice(ref, claim, storage_class)
+            choice = self._choices.choice(ref, claim, storage_class)
             if choice.volume:
                 self._bind(ref, claim, choice.volume)
             else:
@@ -302,77 +292,6 @@ class Binder:
         self._put_away(name)
         self.makings.report(ref, "")
         self._touched.add(volume_ref(name))
-
-    def _choice(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> Choice:
-        """Give the volume that a claim gets, or why it gets none."""
-        if claim.metadata.deletion_timestamp:
-            return Choice(why="it is being deleted")
-        if claim.volume_name:
-            why = self._refusal(claim, storage_class)
-            return Choice(why=why) if why else Choice(claim.volume_name)
-        if made := self.makings.made_for(ref, claim):
-            return Choice(made)
-        if self._stock.unread:
-            unread = " and ".join(sorted(self._stock.unread))
-            return Choice(why=f"{UNREAD}, and {unread} was not")
-        if self._bindings.damaged:
-            path = self._bindings.path("").parent / min(self._bindings.damaged)
-            why = f"{path} is damaged, so whose volume it speaks of is not known; see volmgr claims"
-            return Choice(why=why)
-        found = self._reserved_for(ref, claim, storage_class)
-        if found:
-            return Choice(found)
-        return self._free_choice(ref, claim, storage_class)
-
-    def _free_choice(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> Choice:
-        """Give a volume that any claim may have, or let one be made; while it is being made, no other is taken."""
-        begun = self._made.begun(ref, claim.metadata.uid)
-        if begun is not None:
-            maker = begun.storage_class.provisioner
-            return Choice(why=f"class {storage_class}: {maker} {TO_BE_MADE}", maker=maker)
-        if self._waits_for_pod(ref, storage_class):
-            return Choice(why=f"it gets a volume when a Pod uses it: so says its class {storage_class}")
-        maker = self.makings.maker(claim, storage_class)
-        wish = Wish.of(claim, storage_class)
-        found = self._wishes.smallest(wish, pairing.asked(claim))
-        if found:
-            return Choice(found, wish=wish)
-        if maker and (path := self._made.damaged_for(claim.metadata.uid)):
-            why = f"{path} is damaged, so whether {maker} has made its volume is not known"
-            return Choice(why=f"class {storage_class}: {why}; restore it or remove it, and restart volmgrd", wish=wish)
-        if maker and self.makings.serves(maker):
-            return Choice(why=f"class {storage_class}: {maker} {TO_BE_MADE}", wish=wish, maker=maker)
-        return Choice(why=self._nothing_fits(claim, storage_class), wish=wish, maker=maker)
-
-    def _reserved_for(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> str:
-        """Give the smallest that is reserved for a claim and fits it."""
-        stated = map(self._stock.stated, self._reserved.of(ref))
-        fitting = (pv for pv in stated if not pairing.mismatch(claim, pv, storage_class, self._stock.node))
-        return min(((pv.size, pv.metadata.name) for pv in fitting), default=(0, ""))[1]
-
-    def _waits_for_pod(self, ref: ObjectRef, storage_class: str) -> bool:
-        known = self._stock.classes.get(storage_class)
-        for_consumers = known is not None and known.volume_binding_mode == pairing.FOR_CONSUMERS
-        return for_consumers and not self._stock.consumers.uses(ref)
-
-    def _refusal(self, claim: PersistentVolumeClaim, storage_class: str) -> str:
-        """Say why a claim does not get the volume that it names; empty when it does."""
-        name = claim.volume_name
-        if name not in self._stock.volumes:
-            return f"{PV} {name}, which it names, does not exist; add it to the manifests"
-        pv = self._stock.owned(name)
-        why = pv.message if pv.phase in {"Failed", "Released"} else pairing.refusal(claim, pv, storage_class)
-        return f"{PV} {name}, which it names, is not for it: {why}" if why else ""
-
-    def _nothing_fits(self, claim: PersistentVolumeClaim, storage_class: str) -> str:
-        nobody = self.makings.why_not(claim, storage_class)
-        had = [name for name in self._bindings.volumes_of(ref_of(claim)) if self._may_be_released(name)]
-        earlier = f"; {had[0]} was an earlier claim's of this name: volmgr release pv/{had[0]} frees it" if had else ""
-        return f"no {PV} fits it{nobody}{earlier}"
-
-    def _may_be_released(self, name: str) -> bool:
-        made = self._made.find(name)
-        return name in self._stock.volumes and (made is None or made.stage is not Stage.DELETING)
 
     def _give_away(self, name: str) -> None:
         """Offer a volume to those that wait, who asks for most first, as long as it is free."""
