@@ -89,6 +89,12 @@ class Site:
         found = (path for path in self.tree() if path.endswith("/vol_data.json"))
         return {path: (self.host.files.read(Path(path)) or b"").decode() for path in found}
 
+    def forget_records(self) -> None:
+        """Let all that is there be kubelet's doing."""
+        for kind in ("staged", "published"):
+            for name in self.host.files.names(self.host.paths.state / "csi" / kind):
+                self.host.files.remove_file(self.host.paths.state / "csi" / kind / name)
+
     def left(self) -> list[str]:
         """Name all below the Pods' and the type's directories, and our traces, but what the core makes and removes."""
         tops = (f"{ROOT}/pods/", f"{PLUGIN}/", f"{ROOT}/volmgr/csi/staged/", f"{ROOT}/volmgr/csi/published/")

@@ -183,7 +183,7 @@ def test_an_answer_that_is_none_loses_no_volume(
         maker.provision(WISH, control.host)
 
 
-def test_a_size_that_the_driver_does_not_say_is_what_was_asked_for(control: Control, maker: CsiProvisioner) -> None:
+def test_a_size_that_the_driver_does_not_say_is_left_to_who_asked(control: Control, maker: CsiProvisioner) -> None:
     control.fault.script(Rule(method="CreateVolume", answer={"volume": {"capacityBytes": "0"}}))
     assert maker.provision(WISH, control.host).size == 0
 

@@ -8,6 +8,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -318,16 +319,16 @@ def test_what_may_not_register_is_told_why(site: Site, registration: Registratio
 
 
 def test_a_second_socket_of_the_same_name_is_refused_and_registers_once_the_first_has_left(site: Site) -> None:
-    with site.watched():
+    second = running_fault_driver(site.top / "b", registration=site.registry / "b.sock", node_id="other")
+    with site.watched(), ExitStack() as stack:
         with running_fault_driver(site.top / "a", registration=site.registry / "a.sock"):
             site.told.until_there(NAME)
-            second = running_fault_driver(site.top / "b", registration=site.registry / "b.sock", node_id="other")
-            driver = second.__enter__()
+            driver = stack.enter_context(second)
             site.told.until_problem(NAME, f"is registered already, by {site.registry / 'a.sock'}")
             assert "is registered already" in notified(driver)[0]["error"]
             assert site.told.there[NAME].node_id == "machine-1"
         site.told.until(lambda: NAME in site.told.there and site.told.there[NAME].node_id == "other")
-        second.__exit__(None, None, None)
+        stack.close()
         site.told.until_there()
 
 
@@ -335,15 +336,14 @@ def test_a_second_socket_of_the_same_name_takes_over_with_a_higher_version(site:
     high = running_fault_driver(
         site.top / "b", registration=site.registry / "b.sock", node_id="other", versions=("v1.12.0", "0.3.0")
     )
-    with site.watched():
+    with site.watched(), ExitStack() as stack:
         with running_fault_driver(site.top / "a", registration=site.registry / "a.sock"):
             site.told.until_there(NAME)
-            high.__enter__()
+            stack.enter_context(high)
             site.told.until(lambda: site.told.there[NAME].node_id == "other")
         with running_fault_driver(site.top / "c", registration=site.registry / "c.sock", name="c.test"):
             site.told.until_there(NAME, "c.test")  # the first has left before, which changed nothing
         assert site.told.log[:2] == [f"+{NAME}", f"+{NAME}"]
-        high.__exit__(None, None, None)
 
 
 def test_a_driver_without_an_endpoint_serves_the_registration_socket_itself(site: Site) -> None:

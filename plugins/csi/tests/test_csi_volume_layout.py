@@ -23,7 +23,7 @@ from tests.csi.in_memory import (
     persistent,
     running_in_memory,
 )
-from volmgr.plugin import SpecError, VolumeMode, attachment_name
+from volmgr.plugin import OperationError, SpecError, VolumeMode, attachment_name
 from volmgr.testing import Volume
 
 ATTACHMENT = "csi-91d4a89ed3d7887c442c492f8495a01fc227ffb7124b3c0fe86294a5a2db3f91"
@@ -191,7 +191,7 @@ def test_a_block_volume_that_is_not_staged_is_told_the_staging_path_all_the_same
     site.answer("NodePublishVolume", "INTERNAL")
     volume.mount_device(site.host, node_name=NODE)
     assert list(site.files()) == [f"{DEVICES}/data/data/vol_data.json"]
-    with pytest.raises(Exception, match="INTERNAL"):
+    with pytest.raises(OperationError, match="INTERNAL"):
         volume.mount(site.host, node_name=NODE)
     assert site.requests("NodePublishVolume")[0]["stagingTargetPath"] == f"{DEVICES}/staging/data"
     take_away(volume, site)

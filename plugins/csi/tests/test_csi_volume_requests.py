@@ -36,6 +36,7 @@ from volmgr.plugin import (
     ServiceAccount,
     SpecError,
     TransientError,
+    UncertainError,
     VolumeAttachment,
     VolumeMode,
     WaitForAttach,
@@ -393,11 +394,11 @@ def test_a_driver_that_sees_other_paths_is_told_those(site: Site) -> None:
 def test_a_driver_is_given_the_time_that_the_operation_has(site: Site) -> None:
     site.host.with_settings(CsiSettings(call_timeout=0.05))
     site.script.add((_slow("NodeStageVolume"),))
-    with pytest.raises(Exception, match="DEADLINE_EXCEEDED"):
+    with pytest.raises(UncertainError, match="DEADLINE_EXCEEDED"):
         persistent().mount_device(site.host)
     site.host.with_settings(CsiSettings())
     site.script.add((_slow("NodePublishVolume"),))
-    with pytest.raises(Exception, match="DEADLINE_EXCEEDED"):
+    with pytest.raises(UncertainError, match="DEADLINE_EXCEEDED"):
         persistent().mount(site.host, deadline=site.host.now + 0.05)
 
 

@@ -24,7 +24,7 @@ from tests.csi.in_memory import (
     persistent,
     running_in_memory,
 )
-from volmgr.plugin import NotOurs, NotReconstructible, OperationError, UncertainError, VolumeMode
+from volmgr.plugin import NotOurs, NotReconstructible, OperationError, UncertainError, VolmgrError, VolumeMode
 from volmgr.testing import Volume
 from volmgr_csi.volume import Csi
 
@@ -94,7 +94,7 @@ def test_a_volume_whose_files_are_damaged_is_taken_away_all_the_same(
 @harmed
 def test_a_volume_of_kubelet_s_with_damaged_files_is_taken_away_by_its_name(site: Site, harm: Harm) -> None:
     mount(persistent(), site)
-    forget_traces(site)
+    site.forget_records()
     for path in site.files():
         harm(site, Path(path))
     take_away(persistent(), site)
@@ -103,7 +103,7 @@ def test_a_volume_of_kubelet_s_with_damaged_files_is_taken_away_by_its_name(site
 
 
 @harmed
-def test_a_volume_whose_traces_are_damaged_is_taken_away_by_its_files(site: Site, harm: Harm) -> None:
+def test_a_volume_whose_records_are_damaged_is_taken_away_by_its_files(site: Site, harm: Harm) -> None:
     mount(persistent(), site)
     state = site.host.paths.state / "csi"
     for kind in ("staged", "published"):
@@ -118,22 +118,15 @@ def test_a_volume_whose_traces_are_damaged_is_taken_away_by_its_files(site: Site
 def test_a_volume_that_nothing_names_is_known_by_what_its_mount_is_a_copy_of(site: Site, harm: Harm) -> None:
     volume = persistent()
     mount(volume, site)
-    forget_traces(site)
+    site.forget_records()
     harm(site, Path(POD_VOLUME, JSON))
     rebuilt = volume.reconstruct(site.host).spec
     assert (rebuilt.driver, rebuilt.source.volume_handle) == (NAME, "h")
 
 
-def forget_traces(site: Site) -> None:
-    """Let it be kubelet's doing."""
-    for kind in ("staged", "published"):
-        for name in site.host.files.names(site.host.paths.state / "csi" / kind):
-            site.host.files.remove_file(site.host.paths.state / "csi" / kind / name)
-
-
 def test_an_inline_volume_that_nobody_knows_is_left_as_long_as_it_is_mounted(site: Site) -> None:
     mount(inline(), site)
-    forget_traces(site)
+    site.forget_records()
     delete(site, Path(POD_VOLUME, JSON))
     with pytest.raises(OperationError, match=r"nothing says which csi driver mounted .* unmount it by hand"):
         inline().unmount(site.host)
@@ -233,7 +226,7 @@ def test_a_driver_that_deletes_what_is_in_its_way_does_not_see_it(site: Site, is
     volume = persistent()
     mount(volume, site)
     if not is_known:
-        forget_traces(site)
+        site.forget_records()
     target = Path(POD_VOLUME, "mount")
     site.host.mounts.unmount(target)
     site.host.files.write(target / "precious", b"of the Pod")
@@ -259,8 +252,10 @@ def test_a_file_in_the_place_of_a_mount_is_kept_like_what_is_in_a_directory(site
     assert site.host.files.read(target) == b"precious"
 
 
-@pytest.mark.parametrize("code", ["UNAVAILABLE", "INTERNAL"])
-def test_a_driver_that_deletes_what_is_on_its_staging_path_does_not_see_it(site: Site, code: str) -> None:
+@pytest.mark.parametrize(("code", "error"), [("UNAVAILABLE", UncertainError), ("INTERNAL", OperationError)])
+def test_a_driver_that_deletes_what_is_on_its_staging_path_does_not_see_it(
+    site: Site, code: str, error: type[VolmgrError]
+) -> None:
     volume = persistent()
     volume.mount_device(site.host)
     target = Path(STAGED, "globalmount")
@@ -268,7 +263,7 @@ def test_a_driver_that_deletes_what_is_on_its_staging_path_does_not_see_it(site:
     site.host.files.write(target / "precious", b"of the Pod")
     site.wipes = True
     site.answer("NodeUnstageVolume", code)
-    with pytest.raises((UncertainError, OperationError)):
+    with pytest.raises(error):
         volume.unmount_device(site.host)
     volume.unmount_device(site.host)
     assert site.left() == [f"{STAGED}/globalmount/precious"]
@@ -371,7 +366,7 @@ def test_a_volume_is_rebuilt_from_kubelet_s_file(
     site: Site, volume: Callable[[], Volume], handle: str, mode: VolumeMode
 ) -> None:
     mount(volume(), site)
-    forget_traces(site)
+    site.forget_records()
     spec = volume().reconstruct(site.host).spec
     assert (spec.name, spec.type, spec.driver, spec.mode) == ("data", "csi", NAME, mode)
     assert (spec.source.driver, spec.source.volume_handle) == (NAME, handle)
