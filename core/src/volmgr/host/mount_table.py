@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from volmgr.host.file_system_types import is_fuse
 from volmgr.host.interface import MountEntry, SeenMount
 
 _ESCAPE = re.compile(rb"\\([0-3][0-7]{2})")
@@ -65,9 +66,10 @@ def _is_read_only(line: bytes) -> bool:
 
 def _fuse_device(line: bytes) -> str:
     """Give the device of a row whose file system a process serves; empty for others."""
-    if b" - fuse" not in line or b" - fusectl " in line:
+    if b" - fuse" not in line:  # most are none
         return ""
-    return os.fsdecode(line.split(b" ", 3)[2])
+    fstype = line.partition(b" - ")[2].partition(b" ")[0]
+    return os.fsdecode(line.split(b" ", 3)[2]) if is_fuse(os.fsdecode(fstype)) else ""
 
 
 def containing(table: Sequence[MountEntry], path: Path) -> MountEntry | None:
