@@ -32,6 +32,23 @@ def secret(**data: str) -> Object:
     )
 
 
+def bound(volume: Object, claim: Object) -> tuple[Object, Object]:
+    """Give a PersistentVolume and the claim that names it, bound as controllers leave them."""
+    name = claim["metadata"]["name"]
+    whose = {"namespace": "default", "name": name, "uid": f"claim-{name}"}
+    reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **whose}
+    has = {"accessModes": claim["spec"]["accessModes"], "capacity": claim["spec"]["resources"]["requests"]}
+    return (
+        {
+            **volume,
+            "metadata": {**volume["metadata"], "uid": f"pv-{name}"},
+            "spec": {**volume["spec"], "claimRef": reference},
+            "status": {"phase": "Bound"},
+        },
+        {**claim, "metadata": {**claim["metadata"], **whose}, "status": {"phase": "Bound", **has}},
+    )
+
+
 def local(name: str, path: Path, mode: str = "Filesystem") -> tuple[Object, Object]:
     """Give a PersistentVolume and the claim that has it, bound as controllers leave them."""
     common = {"accessModes": ["ReadWriteOnce"], "volumeMode": mode, "storageClassName": "local"}

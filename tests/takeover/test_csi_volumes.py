@@ -122,16 +122,10 @@ class CsiSite(Site):
         eventually(lambda: not self.remains(), lambda: f"the end of {self.remains()}: {self.volmgr.log_text()}")
 
 
-def _bound(name: str, **more: Any) -> tuple[csi.Document, csi.Document]:  # noqa: ANN401 - YAML
+def _bound(name: str, **more: Any) -> tuple[objects.Object, objects.Object]:  # noqa: ANN401 - YAML
     """Give a PersistentVolume of the driver and its claim, bound as controllers leave them."""
     volume, claim = csi.bound(DRIVER, name, **more)
-    volume["metadata"]["uid"], claim["metadata"] = f"pv-{name}", {**claim["metadata"], "uid": f"claim-{name}"}
-    whose = {"namespace": "default", "name": name, "uid": f"claim-{name}"}
-    volume["spec"]["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **whose}
-    volume["status"] = {"phase": "Bound"}
-    claim["metadata"]["namespace"] = "default"
-    claim["status"] = {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "16Mi"}}
-    return volume, claim
+    return objects.bound(volume, claim)
 
 
 @pytest.fixture

@@ -80,17 +80,11 @@ class MigratedSite(Site):
 FILE = "vol_data.json"
 
 
-def _bound(name: str) -> tuple[csi.Document, csi.Document]:
+def _bound(name: str) -> tuple[objects.Object, objects.Object]:
     """Give a PersistentVolume of the in-tree type and its claim, bound as controllers leave them."""
     volume, claim = csi.bound(DRIVER, name, **azure_disk(name))
     del volume["spec"]["csi"], claim["spec"]["azureDisk"]
-    volume["metadata"]["uid"], claim["metadata"] = f"pv-{name}", {**claim["metadata"], "uid": f"claim-{name}"}
-    whose = {"namespace": "default", "name": name, "uid": f"claim-{name}"}
-    volume["spec"]["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **whose}
-    volume["status"] = {"phase": "Bound"}
-    claim["metadata"]["namespace"] = "default"
-    claim["status"] = {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "16Mi"}}
-    return volume, claim
+    return objects.bound(volume, claim)
 
 
 @pytest.fixture
