@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from volmgr.plugin import VolumeMode
 from volmgr_csi.cli.records import Record, Target, Wish
+from volmgr_csi.driver.volume_capability import capability
 from volmgr_csi.v1 import csi_pb2 as csi
 
 EPHEMERAL = "csi.storage.k8s.io/ephemeral"
 """The attribute by which kubelet tells a driver that a volume is an inline one."""
 
 
-def capability(wish: Wish) -> csi.VolumeCapability:
+def capability_of(wish: Wish) -> csi.VolumeCapability:
     """Say how a volume is to be used."""
-    mode = csi.VolumeCapability.AccessMode(mode=wish.access_mode)
-    if wish.block:
-        return csi.VolumeCapability(block=csi.VolumeCapability.BlockVolume(), access_mode=mode)
-    mount = csi.VolumeCapability.MountVolume(
-        fs_type=wish.fs_type, mount_flags=wish.mount_flags, volume_mount_group=wish.mount_group
-    )
-    return csi.VolumeCapability(mount=mount, access_mode=mode)
+    mode = VolumeMode.BLOCK if wish.block else VolumeMode.FILESYSTEM
+    return capability(mode, wish.access_mode, fs_type=wish.fs_type, flags=wish.mount_flags, group=wish.mount_group)
 
 
 def creation(record: Record, secrets: Mapping[str, str], topology: Mapping[str, str] | None) -> csi.CreateVolumeRequest:
@@ -27,7 +24,7 @@ def creation(record: Record, secrets: Mapping[str, str], topology: Mapping[str, 
     question = csi.CreateVolumeRequest(
         name=record.volume,
         capacity_range=csi.CapacityRange(required_bytes=record.wish.size),
-        volume_capabilities=[capability(record.wish)],
+        volume_capabilities=[capability_of(record.wish)],
         parameters=record.wish.parameters,
         secrets=secrets,
     )
@@ -43,7 +40,7 @@ def attachment(record: Record, secrets: Mapping[str, str], *, read_only: bool) -
     return csi.ControllerPublishVolumeRequest(
         volume_id=record.volume_id,
         node_id=record.node_id,
-        volume_capability=capability(record.wish),
+        volume_capability=capability_of(record.wish),
         readonly=read_only,
         secrets=secrets,
         volume_context=_context(record),
@@ -56,7 +53,7 @@ def staging(record: Record, secrets: Mapping[str, str]) -> csi.NodeStageVolumeRe
         volume_id=record.volume_id,
         publish_context=_publish_context(record),
         staging_target_path=record.staging,
-        volume_capability=capability(record.wish),
+        volume_capability=capability_of(record.wish),
         secrets=secrets,
         volume_context=_context(record),
     )
@@ -69,7 +66,7 @@ def publication(record: Record, target: Target, secrets: Mapping[str, str]) -> c
         publish_context=_publish_context(record),
         staging_target_path=record.staging,
         target_path=target.path,
-        volume_capability=capability(record.wish),
+        volume_capability=capability_of(record.wish),
         readonly=target.read_only,
         secrets=secrets,
         volume_context=_context(record),

@@ -1,4 +1,4 @@
-"""How a volume is to be used, as a controller service is told; imports protobuf.
+"""How a volume is to be used, as a driver is told; imports protobuf.
 
 Source: csi-lib-utils' `ToCSIAccessMode`, by which external-attacher and external-provisioner ask. kubelet tells the
 node service a volume's first access mode alone.
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from volmgr.plugin import SpecError, VolumeMode
 from volmgr_csi.v1 import csi_pb2 as csi
 
-_Mode = csi.VolumeCapability.AccessMode.Mode
+AccessMode = csi.VolumeCapability.AccessMode.Mode
 
 _MODES = {
     "ReadWriteOnce": csi.VolumeCapability.AccessMode.SINGLE_NODE_WRITER,
@@ -28,17 +28,20 @@ _SEVERAL_WRITERS = {
 
 
 def capability(
-    mode: VolumeMode, access: _Mode, *, fs_type: str = "", flags: Iterable[str] = ()
+    mode: VolumeMode, access: AccessMode | str, *, fs_type: str = "", flags: Iterable[str] = (), group: str = ""
 ) -> csi.VolumeCapability:
-    """Give a capability; a block volume has neither file system nor flags."""
+    """Give a capability; `access` may be CSI's name of a mode, and `group` is the one that gets the files.
+
+    A block volume has neither file system, flags nor group.
+    """
     access_mode = csi.VolumeCapability.AccessMode(mode=access)
     if mode is VolumeMode.BLOCK:
         return csi.VolumeCapability(block=csi.VolumeCapability.BlockVolume(), access_mode=access_mode)
-    mount = csi.VolumeCapability.MountVolume(fs_type=fs_type, mount_flags=flags)
+    mount = csi.VolumeCapability.MountVolume(fs_type=fs_type, mount_flags=flags, volume_mount_group=group)
     return csi.VolumeCapability(mount=mount, access_mode=access_mode)
 
 
-def access_of(modes: Iterable[str], *, multi_writer: bool) -> _Mode:
+def access_of(modes: Iterable[str], *, multi_writer: bool) -> AccessMode:
     """Give the one access mode of a volume that has all of these; raises SpecError where CSI has none.
 
     `multi_writer`: the driver has SINGLE_NODE_MULTI_WRITER.

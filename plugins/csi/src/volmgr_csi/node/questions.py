@@ -46,10 +46,8 @@ def capability_of(spec: VolumeSpec[CsiSource], abilities: Abilities, use: Use | 
     access = access_of(spec.access_modes[:1], multi_writer=abilities.single_node_multi_writer)
     options = spec.pv.mount_options if spec.pv is not None else ()
     flags = (*options, *context_option(wanted.label))
-    said = capability(spec.mode, access, fs_type=spec.source.fs_type, flags=flags)
-    if said.HasField("mount") and abilities.mount_group and wanted.group is not None:
-        said.mount.volume_mount_group = str(wanted.group)
-    return said
+    group = str(wanted.group) if abilities.mount_group and wanted.group is not None else ""
+    return capability(spec.mode, access, fs_type=spec.source.fs_type, flags=flags, group=group)
 
 
 def staging(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import cast
 
 from volmgr.plugin import DriverInfo, Host, VolmgrError
 from volmgr_csi.driver.connection import Connection
-from volmgr_csi.driver.drivers import Abilities, Driver
+from volmgr_csi.driver.drivers import START, Abilities, Driver
 
 _log = logging.getLogger(__name__)
 
@@ -86,6 +86,15 @@ class SeenDrivers:
             self._files.write(self._path, _text(self._seen.values()))
         except VolmgrError as error:
             _log.warning("which csi drivers are here is not kept over a restart: %s", error)
+
+
+def absences(seen: Iterable[SeenDriver], problems: Mapping[str, str]) -> Mapping[str, str]:
+    """Say of each driver that is, or may be, not there why, and what to do; `problems` as `WatchedSockets` has them."""
+    found = {each.name: each.absence() for each in seen}
+    for name, problem in problems.items():
+        if not name.startswith("/"):
+            found[name] = "; ".join(filter(None, (found.get(name), f"its registration failed: {problem}")))
+    return {name: why if name in problems else f"{why}; {START}" for name, why in found.items()}
 
 
 def _text(seen: Iterable[SeenDriver]) -> bytes:

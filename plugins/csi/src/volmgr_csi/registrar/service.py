@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from volmgr.plugin import CSI_FIELD, Drivers, Host, OperationError, Searched, VolmgrError, watch_directories
 from volmgr_csi.driver.connection import Connection
-from volmgr_csi.driver.drivers import START, Driver, drivers_of
+from volmgr_csi.driver.drivers import Driver, drivers_of
 from volmgr_csi.driver.sockets import Stamp, stamp_of
 from volmgr_csi.registrar.event_loop import NEVER, EventLoop, Task
 from volmgr_csi.registrar.handshake import Ended, Handshake, Outcome
 from volmgr_csi.registrar.inquiries import Inquiries
 from volmgr_csi.registrar.plugin_watcher import PluginWatcher
 from volmgr_csi.registrar.registered_drivers import RegisteredDrivers
-from volmgr_csi.registrar.seen_drivers import SeenDrivers
+from volmgr_csi.registrar.seen_drivers import SeenDrivers, absences
 from volmgr_csi.registrar.watched_sockets import WatchedSocket, WatchedSockets
 from volmgr_csi.settings import CsiSettings
 
@@ -313,10 +313,4 @@ class Registrar:
         return self._sockets.problems() if self._has_looked else dict[str, str]()
 
     def _tell_absences(self) -> None:
-        problems = self._problems()
-        absences = {seen.name: seen.absence() for seen in self._seen.all()}
-        for name, problem in problems.items():
-            if not name.startswith("/"):
-                said = (*filter(None, (absences.get(name),)), f"its registration failed: {problem}")
-                absences[name] = "; ".join(said)
-        self.known.absences = {name: why if name in problems else f"{why}; {START}" for name, why in absences.items()}
+        self.known.absences = absences(self._seen.all(), self._problems())
