@@ -87,6 +87,8 @@ def _why_kept(device: Device) -> str:
     if device.name or owner is device.finder:
         return ""
     serves = (
-        f"is served by {owner.origin}, which does not have it there" if owner is not None else "is served by nobody"
+        f"is served by {owner.origin}, which does not have it there; unmount it by hand if nothing uses it"
+        if owner is not None
+        else "is served by nobody; start or install it"
     )
     return f"driver {spec.driver}, of which it is, {serves}"

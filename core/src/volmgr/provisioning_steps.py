@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisionSteps:
-    """Takes them; `allowed` is what one call may take, in seconds. Each gives what people are told when it is done."""
+    """Takes them; `allowed` is what one call may take, in seconds. Each gives what people are told when it is done.
+
+    What each raises, a VolmgrError, says what is left, as `Provisioner` has it.
+    """
 
     host: Host
     provisions: Provisions
@@ -136,5 +139,5 @@ class ProvisionSteps:
 
 
 def is_final(error: VolmgrError) -> bool:
-    """Say whether trying again is of no use until a manifest or the installed packages change."""
+    """Say whether trying again is of no use until a manifest changes."""
     return isinstance(error, SpecError)

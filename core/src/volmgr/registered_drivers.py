@@ -82,6 +82,7 @@ class RegisteredDrivers:
         owner = self._world.plugins.drivers_of(CSI_FIELD).get(info.name)
         if owner is not None:
             text = f"{info.name} at {info.endpoint} is not used: {owner.origin}, which is installed, serves that driver"
+            text = f"{text}; uninstall one of them"
             self._desk.event(Severity.WARNING, "DriverRefused", text)
             return
         old = self._world.drivers.get(info.name)

@@ -70,6 +70,7 @@ def test_a_class_that_is_installed_as_the_driver_wins_and_that_is_said(plain_scr
     node.declare(DISK)
     assert (node.entries, node.world.drivers, reasons(node)) == ({}, {}, ["DriverRefused"])
     assert "disk.example.com at /run/disk.sock is not used: test-installed" in node.warnings()[0]
+    assert node.warnings()[0].endswith("serves that driver; uninstall one of them")
 
 
 def test_who_waits_for_a_driver_goes_on_the_moment_that_it_registers(node: TestNode, plain_script: Script) -> None:

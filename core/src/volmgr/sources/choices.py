@@ -1,4 +1,4 @@
-"""Which volume a claim gets, or why it gets none. Pure decisions.
+"""Which volume a claim gets, or why it gets none. Changes nothing.
 
 Belongs to the binder, which records what is decided.
 """

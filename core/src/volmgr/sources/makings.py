@@ -1,6 +1,6 @@
-"""Which claims are to have volumes made, by whom, and which volumes that were made are to be finished. Pure decisions.
+"""Which claims are to have volumes made, by whom, and which volumes that were made are to be finished.
 
-Belongs to the binder, which decides what a claim has.
+Belongs to the binder, which decides what a claim has. Writes nothing.
 """
 
 from __future__ import annotations

@@ -42,7 +42,10 @@ class Begun:
 
 
 class Provisions:
-    """The records, and what follows from them for claims and volumes."""
+    """The records, and what follows from them for claims and volumes.
+
+    Whatever changes a record raises OperationError when it cannot be written.
+    """
 
     def __init__(
         self, lock: RLock, volumes: MadeVolumes, binder: Binder, objects: Objects, tell: Callable[[], None]
