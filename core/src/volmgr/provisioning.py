@@ -5,7 +5,6 @@ Belongs to the reconciler's thread; the calls run on workers, at most one for a 
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from volmgr import pairing
 from volmgr.admission import EVERYBODY, Held
 from volmgr.claims import BOUND
-from volmgr.errors import PluginError, TransientError, UncertainError, VolmgrError
+from volmgr.errors import PluginError, TransientError, VolmgrError
 from volmgr.giving_way import GivingWay
 from volmgr.messages import Ask, Message
 from volmgr.model.driver_info import driver_awaited
@@ -24,6 +23,7 @@ from volmgr.model.objects import PersistentVolumeClaim, StorageClass, ref_of
 from volmgr.model.volume import PersistentVolume
 from volmgr.populator import persistent_volume
 from volmgr.provisioning_steps import ProvisionSteps, is_final
+from volmgr.provisioning_tasks import DONE, FAILED, Finishing, Growing, Making, Task, perform, report_of
 from volmgr.report.claims import hindrance
 from volmgr.report.events import Severity
 from volmgr.sources.changes import ObjectChanged, ObjectLeft, VolumeUnfinished
@@ -33,47 +33,11 @@ if TYPE_CHECKING:
     from volmgr.desk import Desk
     from volmgr.timers import Timer
 
-log = logging.getLogger("volmgr.provisioning")
-
 AT_ONCE = 10
 """Calls for one provisioner that run at once: each may hang for as long as its driver does, and no other's claims."""
 
 Heard = Callable[[str], None]
 """Told how the first try of a deletion ended: why it failed, or nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Making:
-    """A claim waits for a volume that is to be made; another `revision` is tried at once."""
-
-    claim: ObjectRef
-    uid: str
-    provisioner: str
-    storage_class: str
-    revision: str
-
-
-@dataclass(frozen=True, slots=True)
-class Growing:
-    """A claim asks for more than its volume has; `size` in bytes."""
-
-    claim: ObjectRef
-    volume: str
-    provisioner: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Finishing:
-    """What is begun for a volume whose claim is gone is to be ended."""
-
-    claim: ObjectRef
-    volume: str
-    provisioner: str
-    why: str
-
-
-Task = Making | Growing | Finishing
 
 
 @dataclass(slots=True)
@@ -300,9 +264,9 @@ class Provisioning:
         way = GivingWay(self._desk)
 
         def run() -> Message:
-            text, error = _perform(steps, task)
+            text, error = perform(steps, task)
             if error is not None and not isinstance(task, Finishing):
-                provisions.report(task.claim, _report(task, error, later))
+                provisions.report(task.claim, report_of(task, error, later))
             return Ask(lambda: self._settle(key, task, text, error, lambda: self._over(way, held)))
 
         self._desk.outside.submit(way.noting(run))
@@ -321,9 +285,9 @@ class Provisioning:
         each = self._tries.get(key)
         name = f"claim {task.claim.namespace}/{task.claim.name}"
         if text:
-            self._desk.event(Severity.NORMAL, _DONE[type(task)], text)
+            self._desk.event(Severity.NORMAL, DONE[type(task)], text)
         if error is not None:
-            self._desk.event(Severity.WARNING, _FAILED[type(task)], f"{name}: {error}")
+            self._desk.event(Severity.WARNING, FAILED[type(task)], f"{name}: {error}")
         if each is None or each.task != task:
             return
         each.cancel()
@@ -362,35 +326,5 @@ class Provisioning:
             tell(why)
 
 
-_DONE = {Making: "ProvisioningSucceeded", Growing: "VolumeResizeSuccessful", Finishing: "VolumeFinished"}
-_FAILED = {Making: "ProvisioningFailed", Growing: "VolumeResizeFailed", Finishing: "VolumeFailedDelete"}
-"""Reasons of events, by the names that Kubernetes' controllers give them."""
-
-
 def _maker_of(pv: PersistentVolume) -> str:
     return pv.metadata.annotations.get(pairing.PROVISIONED_BY, "")
-
-
-def _perform(steps: ProvisionSteps, task: Task) -> tuple[str, VolmgrError | None]:
-    """Take a step on a worker; whatever foreign code raises is an error of this task alone."""
-    try:
-        match task:
-            case Making():
-                return steps.make(task.claim, task.uid), None
-            case Growing():
-                return steps.grow(task.volume, task.size), None
-            case Finishing():
-                return steps.finish(task.volume), None
-    except VolmgrError as error:
-        return "", error
-    except Exception as error:
-        log.exception("bug of a provisioner, or ours")
-        return "", UncertainError(f"bug, see the log: {type(error).__name__}: {error}")
-
-
-def _report(task: Making | Growing, error: VolmgrError, later: float) -> str:
-    """Say of a claim why nothing has been made or grown for it yet."""
-    what = f"class {task.storage_class}: {error}" if isinstance(task, Making) else f"its volume is not grown: {error}"
-    if is_final(error):
-        return f"{what}; tried again when the claim or its class changes"
-    return f"{what}; tried again in {later:g} s"
