@@ -20,6 +20,7 @@ class Making:
     uid: str
     provisioner: str
     storage_class: str
+    """As the claim names it; empty is the default one."""
     revision: str
 
 
@@ -69,7 +70,11 @@ def perform(steps: ProvisionSteps, task: Task) -> tuple[str, VolmgrError | None]
 
 def report_of(task: Making | Growing, error: VolmgrError, later: float) -> str:
     """Say of a claim why nothing has been made or grown for it yet."""
-    what = f"class {task.storage_class}: {error}" if isinstance(task, Making) else f"its volume is not grown: {error}"
+    if isinstance(task, Making):
+        whose = f"class {task.storage_class}" if task.storage_class else "the default class"
+        what = f"{whose}: {error}"
+    else:
+        what = f"its volume is not grown: {error}"
     if is_final(error):
         return f"{what}; tried again when the claim or its class changes"
     return f"{what}; tried again in {later:g} s"

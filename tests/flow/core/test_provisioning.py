@@ -222,6 +222,13 @@ def test_a_failure_is_said_of_the_claim_and_to_its_pod_and_tried_again(node: Tes
     assert pool.made == [NAMED]
 
 
+def test_a_failure_with_the_default_class_says_that_it_is_of_that(node: TestNode, pool: Pool) -> None:
+    pool.before.append(OperationError("the pool is full"))
+    default = {"name": "fast", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+    node.put_file("all.yaml", {**fast(), "metadata": default}, pvc("c", "1Gi"))
+    assert claim(node).message == "the default class: the pool is full; tried again in 0.5 s"
+
+
 def test_why_answers_for_a_claim_too(node: TestNode, pool: Pool) -> None:
     pool.before.append(OperationError("the pool sleeps"))
     node.put_file("c.yaml", fast(), wanted())
