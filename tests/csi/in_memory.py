@@ -96,7 +96,7 @@ class Site:
                 self.host.files.remove_file(self.host.paths.state / "csi" / kind / name)
 
     def left(self) -> list[str]:
-        """Name all below the Pods' and the type's directories, and our traces, but what the core makes and removes."""
+        """Name all below the Pods' and the type's directories, and our records, but what the core makes and removes."""
         tops = (f"{ROOT}/pods/", f"{PLUGIN}/", f"{ROOT}/volmgr/csi/staged/", f"{ROOT}/volmgr/csi/published/")
         found = [Path(path) for path in self.tree() if path.startswith(tops)]
         above = {parent for path in found for parent in path.parents}

@@ -157,19 +157,17 @@ class Connection:
     def reopen(self) -> None:
         """Let further calls go by a new channel: another socket is there now."""
         with self._lock:
-            leaving, self._open = self._open, None
-            if leaving is None or leaving.users:
-                return  # who uses it last closes it
-        leaving.close()
+            unused = self._leave()
+        if unused is not None:
+            unused.close()
 
     def close(self) -> None:
         """Let no further call begin; the channel closes when the last one that runs has ended."""
         with self._lock:
             self._closed = True
-            leaving, self._open = self._open, None
-            if leaving is None or leaving.users:
-                return  # who uses it last closes it
-        leaving.close()
+            unused = self._leave()
+        if unused is not None:
+            unused.close()
 
     def abort(self) -> None:
         """Let no further call begin, and those that run end at once."""
@@ -181,6 +179,11 @@ class Connection:
             leaving.channel.close()  # who uses it last closes the rest
         elif leaving is not None:
             leaving.close()
+
+    def _leave(self) -> _Open | None:
+        """Let no further call use the channel; give it unless a call does: who uses it last closes it."""
+        leaving, self._open = self._open, None
+        return None if leaving is None or leaving.users else leaving
 
     def _ask(self, channel: grpc.Channel, method: Method[Q, A], question: Q, timeout: float) -> A:
         from volmgr_csi.driver.quiet_grpc import grpc

@@ -33,7 +33,7 @@ from volmgr_csi.node.volume_spec import gives_to_group, is_inline, kubelet_name,
 from volmgr_csi.settings import CsiSettings
 
 if TYPE_CHECKING:
-    from volmgr.plugin import CSIDriver, CsiSource, Host, Mount, Unmount
+    from volmgr.plugin import CSIDriver, CsiSource, Host, Mount, Notice, Unmount
     from volmgr_csi.driver.drivers import Driver
     from volmgr_csi.node.call_records import CallRecord
     from volmgr_csi.v1 import csi_pb2 as csi
@@ -45,17 +45,12 @@ _NOT_STAGED = frozenset({"FAILED_PRECONDITION", "NOT_FOUND"})
 
 def publish(request: Mount[CsiSource], host: Host, now: float) -> Mounted:
     """Let a driver publish a volume for a Pod; `now` is Unix time in seconds."""
-    spec, source, uid = request.spec, request.spec.source, request.pod.uid
+    spec, uid = request.spec, request.pod.uid
     driver, csi_driver = serving(spec, request.objects, host)
     told = _told(request, csi_driver, host)
     place = layout.published(host, request.target, uid, spec.name, request.mode)
     record = call_records.of_publishing(host, uid, spec.name)
-    data = VolData(
-        driver=source.driver,
-        handle=source.volume_handle or layout.ephemeral_handle(uid, spec.name),
-        lifecycle=EPHEMERAL if is_inline(spec) else PERSISTENT,
-        label=request.selinux_label,
-    )
+    data = _data(request)
     question = _question(request, driver, place, data.handle, told, host)
     if driver.abilities.stage:
         restage_if_dead(request, host)
@@ -66,7 +61,7 @@ def publish(request: Mount[CsiSource], host: Host, now: float) -> Mounted:
         if not kept:
             _clear(request.mode, place, record, host)
 
-    with taken_back(undo, f"publishing {data.handle} of csi driver {source.driver}"):
+    with taken_back(undo, f"publishing {data.handle} of csi driver {driver.name}"):
         record.put(data, done=done or record.is_done, mounted=record.was_mounted)
         _prepare(request, place, data, host)
         _call(driver, question, request.deadline, host)
@@ -74,11 +69,27 @@ def publish(request: Mount[CsiSource], host: Host, now: float) -> Mounted:
         record.put(data, done=True, mounted=host.mounts.is_mount_point(place.path))
         if request.mode is VolumeMode.BLOCK:
             return Mounted(device_path=str(place.path))
-        seen = mount_check.check_mount(driver, place.path, host)
-        said = {mount_check.NOTHING_MOUNTED} if request.remount else frozenset[str]()  # once is enough
-        notices = tuple(notice for notice in seen if notice.reason not in said)
+        notices = _notices(request, driver, place, host)
         _give_to_group(request, driver, csi_driver, place, host)
     return Mounted(path=place.path, notices=notices, due_at=_due_at(csi_driver, told, host, now))
+
+
+def _data(request: Mount[CsiSource]) -> VolData:
+    """Say which volume it is, as kubelet's file does; an inline one has a handle of its Pod."""
+    spec, source = request.spec, request.spec.source
+    return VolData(
+        driver=source.driver,
+        handle=source.volume_handle or layout.ephemeral_handle(request.pod.uid, spec.name),
+        lifecycle=EPHEMERAL if is_inline(spec) else PERSISTENT,
+        label=request.selinux_label,
+    )
+
+
+def _notices(request: Mount[CsiSource], driver: Driver, place: Place, host: Host) -> tuple[Notice, ...]:
+    """Say what the Pod's owner should know; that nothing is mounted, once. Raises as `check_mount` does."""
+    said = {mount_check.NOTHING_MOUNTED} if request.remount else frozenset[str]()
+    seen = mount_check.check_mount(driver, place.path, host)
+    return tuple(notice for notice in seen if notice.reason not in said)
 
 
 def _told(request: Mount[CsiSource], csi_driver: CSIDriver | None, host: Host) -> Told:
