@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from volmgr.errors import SpecError
-from volmgr.in_tree import DRIVERS, MIGRATED
+from volmgr.in_tree import MIGRATED
 from volmgr.migration.aws_ebs import AWS_EBS
 from volmgr.migration.azure_disk import AZURE_DISK
 from volmgr.migration.azure_file import AZURE_FILE
@@ -74,10 +74,7 @@ def in_tree(pv: PersistentVolume) -> PersistentVolume:
 
 def provisioning(given: Provisioning) -> Provisioning:
     """Give what a StorageClass with the name of an in-tree type as its provisioner says to the driver."""
-    field = next((field for field, name in MIGRATED.items() if name == given.provisioner), None)
-    if field is None:
-        raise SpecError(f"provisioner: {given.provisioner!r} is no in-tree type that a csi driver took the place of")
-    return _BY_FIELD[field].provisioning(given)
+    return _of_provisioner(given.provisioner).provisioning(given)
 
 
 def class_csi(storage_class: StorageClass) -> StorageClass:
@@ -88,10 +85,9 @@ def class_csi(storage_class: StorageClass) -> StorageClass:
         allowed_topologies=storage_class.allowed_topologies,
     )
     told = provisioning(asked)
-    field = next(field for field, name in MIGRATED.items() if name == storage_class.provisioner)
     return replace(
         storage_class,
-        provisioner=DRIVERS[field],
+        provisioner=_of_provisioner(storage_class.provisioner).driver,
         parameters=told.parameters,
         allowed_topologies=told.allowed_topologies,
     )
@@ -100,6 +96,13 @@ def class_csi(storage_class: StorageClass) -> StorageClass:
 def repaired_handle(driver: str, handle: str, node_id: str) -> str:
     """Complete a handle for the node to which its volume is attached: what a manifest leaves open, its id says."""
     return _of_driver(driver).repaired_handle(handle, node_id)
+
+
+def _of_provisioner(name: str) -> Translation:
+    field = next((field for field, provisioner in MIGRATED.items() if provisioner == name), None)
+    if field is None:
+        raise SpecError(f"provisioner: {name!r} is no in-tree type that a csi driver took the place of")
+    return _BY_FIELD[field]
 
 
 def _of_driver(driver: str) -> Translation:
