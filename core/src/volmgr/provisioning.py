@@ -24,7 +24,7 @@ from volmgr.model.volume import PersistentVolume
 from volmgr.populator import persistent_volume
 from volmgr.provisioning_steps import ProvisionSteps, is_final
 from volmgr.provisioning_tasks import DONE, FAILED, Finishing, Growing, Making, Task, perform, report_of
-from volmgr.report.claims import hindrance
+from volmgr.report.deletion import hindrance
 from volmgr.report.events import Severity
 from volmgr.sources.changes import ObjectChanged, ObjectLeft, VolumeUnfinished
 from volmgr.sources.stock import volume_ref

@@ -15,8 +15,9 @@ from volmgr.messages import Ask, HoldGone, HoldTaken
 from volmgr.model.volume import PersistentVolume
 from volmgr.preparations import Preparation
 from volmgr.reconciler import Reconciler
-from volmgr.report.claims import check_deletable, check_unused, deletable
+from volmgr.report.claims import check_unused
 from volmgr.report.contact import is_unserved
+from volmgr.report.deletion import check_deletable, deletable
 from volmgr.report.drain import Drained, drained
 from volmgr.report.orphans import OrphansReport, orphans_report, storage_of, with_strangers
 from volmgr.report.waiting import is_mounted, is_unmounted

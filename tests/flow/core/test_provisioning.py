@@ -20,7 +20,8 @@ from volmgr.model.names import claim_uid
 from volmgr.model.objects import PersistentVolumeClaim
 from volmgr.model.volume import Facets, PersistentVolume, VolumeSpec
 from volmgr.plugin import Searched
-from volmgr.report.claims import check_deletable, claims_report, deletable
+from volmgr.report.claims import claims_report
+from volmgr.report.deletion import check_deletable, deletable
 from volmgr.report.orphans import orphans_report
 from volmgr.report.why import why_lines
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed, When

@@ -10,7 +10,8 @@ from tests.flow.core.test_provisioning import NAMED, Medium, claim, delete_data,
 from tests.unit.sources.claim_bench import GIB, Document, asking, pv, pvc
 from volmgr.errors import OperationError, TransientError, UncertainError
 from volmgr.model.volume import Facets
-from volmgr.report.claims import check_deletable, claims_report
+from volmgr.report.claims import claims_report
+from volmgr.report.deletion import check_deletable
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed
 from volmgr.testing.node import FILES, TestNode, plugins_of, pod
 from volmgr.volume_type import Origin
