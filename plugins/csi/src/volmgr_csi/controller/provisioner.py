@@ -113,7 +113,8 @@ class CsiProvisioner:
         driver = self._maker(name)
         attached = Attachments(host).of(name, handle)
         if attached:
-            raise OperationError(f"{request.volume.metadata.name} is still attached to {attached[0].node_id}")
+            where = f"is still attached to {attached[0].node_id}; it is deleted once that is detached"
+            raise OperationError(f"PersistentVolume {request.volume.metadata.name} {where}")
         reference = _secret_of(request)
         told: Mapping[str, str] = secrets_left(secret_ref(reference), request.objects) if reference else {}
         try:
@@ -132,7 +133,10 @@ class CsiProvisioner:
         if EXPAND_VOLUME not in driver.controller:
             if driver.abilities.expand:
                 return Grown(size=request.size, by_nodes=True)
-            raise SpecError(f"csi driver {name} grows no volumes: it says neither EXPAND_VOLUME nor that nodes do")
+            raise SpecError(
+                f"csi driver {name} grows no volumes: it says neither EXPAND_VOLUME nor that nodes do; ask for no more"
+                " than there is"
+            )
         question = csi.ControllerExpandVolumeRequest(
             volume_id=handle,
             capacity_range=csi.CapacityRange(required_bytes=_size(request.size)),
@@ -160,7 +164,8 @@ class CsiProvisioner:
         driver = self._known.making(name)
         if CREATE_DELETE_VOLUME not in driver.controller:
             raise PluginError(
-                f"csi driver {name} makes no volumes: its controller service is elsewhere, or says not so"
+                f"csi driver {name} makes no volumes: its controller service is elsewhere, or says not so; let it serve"
+                " that at this socket, or write the PersistentVolume yourself"
             )
         return driver
 

@@ -40,7 +40,10 @@ def undo(
             raise error.as_outcome() from error
         host.mounts.unmount(path)  # what a driver has forgotten, it never unmounts
     if host.mounts.is_mount_point(path):
-        raise OperationError(f"csi driver {driver.name} said that {method.name} was done, and {path} is still mounted")
+        raise OperationError(
+            f"csi driver {driver.name} said that {method.name} was done, and {path} is still mounted; end what uses it,"
+            " or see whether the driver unmounts in another mount namespace"
+        )
 
 
 def driver_of(found: VolData, host: Host, *, is_there: bool) -> Driver | None:
@@ -65,7 +68,7 @@ def unmount_others(path: Path, host: Host) -> None:
 def remove_left(path: Path, host: Host) -> None:
     """Remove an empty directory, link or file that a driver left where it published; what holds data is kept."""
     if host.mounts.is_mount_point(path):
-        raise OperationError(f"{path} is still mounted")
+        raise OperationError(f"{path} is still mounted, so nothing there is removed")
     info = host.files.info(path)
     if info is not None and info.kind == "directory":
         host.files.remove_directory(path)

@@ -12,7 +12,7 @@ from volmgr_csi.driver.connection import CallError
 from volmgr_csi.driver.deadline import seconds
 from volmgr_csi.driver.drivers import drivers_of
 from volmgr_csi.driver.paths import seen_by
-from volmgr_csi.node import call_records, layout
+from volmgr_csi.node import call_records, layout, vol_data
 from volmgr_csi.node.identification import identify
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ def measure(request: Measure, host: Host) -> Measured:
     place, spec_name = _measured_place(request, host)
     found = identify(place, call_records.of_publishing(host, request.pod_uid, spec_name), request.volume, host)
     if found is None:
-        raise OperationError(f"nothing says of which csi driver {place.path} is")
+        raise OperationError(
+            f"measuring {place.path}: nothing says of which csi driver it is ({place.data}/{vol_data.FILE})"
+        )
     driver = drivers_of(host).unmaking(found.driver)
     if not driver.abilities.stats:
         raise OperationError(f"csi driver {driver.name} does not say how much its volumes use (no GET_VOLUME_STATS)")
