@@ -310,6 +310,22 @@ def test_a_volume_that_is_perhaps_attached_is_not_deleted(control: Control, make
     assert control.fault.volumes.all() == []
 
 
+def test_a_volume_of_which_a_damaged_record_may_be_is_not_deleted(tmp_path: Path) -> None:
+    with controlled(tmp_path, controller=(*CONTROLLER, ATTACH)) as control:
+        maker = CsiProvisioner(control.host)
+        request = DeleteVolume(volume=volume(made(control, maker)), storage_class=FAST)
+        attachments = Attachments(control.host)
+        attachments.put("csi-1", Attachment(driver=NAME, handle="x", node_id="machine-1", state=ATTACHED))
+        record = control.host.paths.state / "csi/attachments/csi-1.json"
+        control.host.files.write(record, b"{half")
+        with pytest.raises(OperationError, match=f"may still be attached: {record} cannot be read; restore it"):
+            maker.delete(request, control.host)
+        assert control.methods() == ["CreateVolume"]
+        attachments.remove("csi-1")
+        maker.delete(request, control.host)
+        assert control.fault.volumes.all() == []
+
+
 def test_deleting_has_the_secret_of_making_as_long_as_it_is_there(control: Control, maker: CsiProvisioner) -> None:
     found = maker.provision(replace(classed(parameters=WITH_KEY), objects={KEY: SECRET}), control.host)
     meta = ObjectMeta(name=MADE, annotations=found.annotations)

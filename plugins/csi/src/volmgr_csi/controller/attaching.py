@@ -22,6 +22,8 @@ from volmgr_csi.driver.service_capabilities import PUBLISH_READONLY, PUBLISH_UNP
 from volmgr_csi.settings import NAME
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from volmgr.plugin import Attach, CsiSource, Detach, Host, Objects, VolmgrError
     from volmgr_csi.driver.drivers import Driver
     from volmgr_csi.v1 import csi_pb2 as csi
@@ -71,6 +73,10 @@ class Attachments:
     def is_damaged(self, name: str) -> bool:
         """Say whether there is a record that cannot be read."""
         return self._checkpoints.has(name) and self.find(name) is None
+
+    def damaged(self) -> tuple[Path, ...]:
+        """Name the records that cannot be read: of which volume they are, nobody knows."""
+        return tuple(self._checkpoints.path(name) for name in self._checkpoints.names() if self.is_damaged(name))
 
     def of(self, driver: str, handle: str) -> tuple[Attachment, ...]:
         """Give the attachments of a volume."""
@@ -163,6 +169,19 @@ def detach(request: Detach, host: Host) -> Detached:
     _leave(record, host, driver, told, request.deadline)
     records.remove(name)
     return Detached()
+
+
+def check_detached(volume: str, driver: Driver, handle: str, host: Host) -> None:
+    """Raise OperationError for a volume that is, or may be, attached to this node."""
+    attachments = Attachments(host)
+    attached = attachments.of(driver.name, handle)
+    if attached:
+        where = f"{attached[0].node_id}; it is deleted once that is detached"
+        raise OperationError(f"PersistentVolume {volume} is still attached to {where}")
+    damaged = attachments.damaged() if PUBLISH_UNPUBLISH_VOLUME in driver.controller else ()
+    if damaged:
+        remedy = "restore it, or remove it once the driver's side says that the volume is attached nowhere"
+        raise OperationError(f"PersistentVolume {volume} may still be attached: {damaged[0]} cannot be read; {remedy}")
 
 
 def publish_context(driver: str, handle: str, node_name: str, objects: Objects, host: Host) -> Mapping[str, str]:

@@ -23,7 +23,7 @@ from volmgr.plugin import (
     TransientError,
     UncertainError,
 )
-from volmgr_csi.controller.attaching import Attachments
+from volmgr_csi.controller.attaching import check_detached
 from volmgr_csi.controller.parameters import Parameters, Use, read_parameters
 from volmgr_csi.controller.topology import check_allowed, node_affinity
 from volmgr_csi.driver.connection import CallError
@@ -111,10 +111,7 @@ class CsiProvisioner:
 
         name, handle = _identity(request.volume)
         driver = self._maker(name)
-        attached = Attachments(host).of(name, handle)
-        if attached:
-            where = f"is still attached to {attached[0].node_id}; it is deleted once that is detached"
-            raise OperationError(f"PersistentVolume {request.volume.metadata.name} {where}")
+        check_detached(request.volume.metadata.name, driver, handle, host)
         reference = _secret_of(request)
         told: Mapping[str, str] = secrets_left(secret_ref(reference), request.objects) if reference else {}
         try:
