@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from volmgr.model.driver_sources import CSI_FIELD
 from volmgr.model.selectors import matches_labels, matches_node
 
 if TYPE_CHECKING:
@@ -57,14 +56,6 @@ def asked(claim: PersistentVolumeClaim) -> int:
     """Give the bytes that a claim asks for."""
     wanted = claim.requests.get("storage")
     return wanted.to_int() if wanted else 0
-
-
-def is_same_storage(one: PersistentVolume, other: PersistentVolume) -> bool:
-    """Say whether two volumes are one to what stores them: what is done to either is done to both."""
-    if one.type != other.type:
-        return False
-    keys = ("driver", "volumeHandle") if one.type == CSI_FIELD else (*one.source, *other.source)
-    return all(one.source.get(key) == other.source.get(key) for key in keys)
 
 
 def is_reserved_for(pv: PersistentVolume, claim: PersistentVolumeClaim) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from volmgr import pairing
 from volmgr.claims import BOUND
 from volmgr.errors import OperationError
 from volmgr.model.driver_sources import CSI_FIELD
@@ -12,6 +11,7 @@ from volmgr.model.names import CSI, csi_volume_name, shared_volume_name
 from volmgr.model.objects import PersistentVolumeClaim, ref_of
 from volmgr.model.volume import PersistentVolume
 from volmgr.report.claims import USERS, claims_of, is_made_here, users_of_volumes
+from volmgr.same_storage import is_same_storage
 
 if TYPE_CHECKING:
     from volmgr.model.meta import ObjectRef
@@ -82,7 +82,7 @@ def _twin_of(world: World, pv: PersistentVolume) -> str:
         other = entry.item
         if not isinstance(other, PersistentVolume) or other.metadata.name == pv.metadata.name:
             continue
-        if pairing.is_same_storage(pv, other):
+        if is_same_storage(pv, other):
             where = f"PersistentVolume {other.metadata.name} of {entry.origin}"
             return f"{where} is the same storage; remove that first, if what is on it is not wanted"
     return ""

@@ -15,6 +15,7 @@ from volmgr.model.names import claim_uid
 from volmgr.model.objects import Node, PersistentVolumeClaim, StorageClass, ref_of
 from volmgr.model.pod import Pod
 from volmgr.model.volume import PersistentVolume
+from volmgr.same_storage import is_same_storage
 from volmgr.sources.bindings import Binding, Bindings
 from volmgr.sources.changes import Change, ObjectChanged, ObjectLeft, PodAccepted
 from volmgr.sources.choices import Choice, Choices
@@ -353,7 +354,7 @@ class Binder:
     def twin_of(self, pv: PersistentVolume) -> str:
         """Give another volume that is the same as this one to what stores it; empty when there is none."""
         others = (self._stock.stated(name) for name in self._stock.volumes if name != pv.metadata.name)
-        return next((other.metadata.name for other in others if pairing.is_same_storage(pv, other)), "")
+        return next((other.metadata.name for other in others if is_same_storage(pv, other)), "")
 
     def is_released(self, name: str) -> bool:
         """Say whether a volume's claim is gone for good (one of its name may have another), and no other has it."""
