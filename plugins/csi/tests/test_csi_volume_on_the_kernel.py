@@ -240,7 +240,7 @@ def test_a_link_in_the_place_of_a_mount_leads_a_driver_nowhere(hosts: RealHosts,
         volume.unmount(site.host)
         volume.unmount_device(site.host)
         assert tmp_path.is_dir()
-        assert site.host.mounts.below(tmp_path.parent) == site.host.mounts.below(site.host.paths.root) == ()
+        assert site.host.mounts.below(tmp_path) == site.host.mounts.below(site.host.paths.root) == ()
         assert not volume.target(site.host).exists()
 
 
