@@ -25,8 +25,8 @@ def main() -> None:
     said = parser.parse_args()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     profile = Profile.from_json(said.profile)
-    with Driver(said.top, profile, said.endpoint, said.registration, may_crash=True) as driver:
-        driver.script.add(Rule(**each) for each in said.rules)
+    rules = [Rule(**each) for each in said.rules]
+    with Driver(said.top, profile, said.endpoint, said.registration, rules, may_crash=True) as driver:
         if said.control is not None:
             control.serve(driver.script, said.control)
         signal.sigwait({signal.SIGTERM, signal.SIGINT})

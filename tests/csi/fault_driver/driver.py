@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +12,7 @@ import grpc
 from tests.csi.fault_driver.calls import CallLog
 from tests.csi.fault_driver.profile import Profile
 from tests.csi.fault_driver.registration import Registration, registration_services
-from tests.csi.fault_driver.rules import Script
+from tests.csi.fault_driver.rules import Rule, Script
 from tests.csi.fault_driver.server import Service, csi_services, works_of
 from tests.csi.fault_driver.volumes import Volumes
 
@@ -21,10 +21,19 @@ class Driver:
     """It serves from when it is made until it is closed."""
 
     def __init__(
-        self, top: Path, profile: Profile, endpoint: Path, registration: Path | None, *, may_crash: bool
+        self,
+        top: Path,
+        profile: Profile,
+        endpoint: Path,
+        registration: Path | None,
+        rules: Iterable[Rule] = (),
+        *,
+        may_crash: bool,
     ) -> None:
+        """The rules hold before anybody can call: who watches the socket calls within milliseconds."""
         top.mkdir(parents=True, exist_ok=True)
         self.script = Script()
+        self.script.add(rules)
         self.volumes = Volumes(top)
         self._may_crash = may_crash
         self._servers: list[grpc.Server] = []
