@@ -29,10 +29,6 @@ MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
 """The annotation of a volume with its mount options, from before its spec had a field for them; it wins."""
 NO_NODE_EXPANSION = "volume.kubernetes.io/node-expansion-not-required"
 """The annotation of a claim whose volume needs nothing done on the nodes when it grows."""
-UNREAD = "it gets a volume when every source was read whole"
-"""How the message of a claim begins of which it is not known yet which volume it gets."""
-TO_BE_MADE = "is to make its volume"
-"""How that of one ends whose volume is being made, as nothing has said otherwise yet."""
 BOUND = "Bound"
 """The phase of a claim that has its volume."""
 
@@ -142,8 +138,7 @@ def _check_claim(pod: Pod, volume: PodVolume, claim: PersistentVolumeClaim) -> N
     if claim.phase and claim.phase != BOUND:
         why = claim.message or "its phase is " + claim.phase
         message = f"PVC {meta.namespace}/{meta.name}: PVC is not bound: {why}"
-        is_awaited = claim.message.startswith(UNREAD) or claim.message.endswith(TO_BE_MADE)
-        raise AwaitedError(message) if is_awaited else UnboundError(message, claim)
+        raise AwaitedError(message) if claim.is_awaited else UnboundError(message, claim)
     if not claim.volume_name:
         message = f"PVC {meta.namespace}/{meta.name}: PVC has empty pvc.Spec.VolumeName; name a PersistentVolume there"
         raise OperationError(message)

@@ -30,6 +30,8 @@ class PersistentVolumeClaim:
     phase: str = ""
     message: str = ""
     """Why it is in this phase, when that is worth knowing."""
+    is_awaited: bool = False
+    """It is pending, and nothing is wrong: which volume it gets is not known yet, or that is being made."""
     data_source: str = ""
     """What its volume is to be filled with when it is made (`VolumeSnapshot/today`), if with anything."""
     status_capacity: Mapping[str, Quantity] = field(default_factory=lambda: _NO_QUANTITIES)

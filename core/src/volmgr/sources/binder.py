@@ -22,7 +22,7 @@ from volmgr.sources.choices import Choice, Choices
 from volmgr.sources.made_volumes import MadeVolumes, Stage, is_being_made
 from volmgr.sources.makings import Makings
 from volmgr.sources.shelf import Links
-from volmgr.sources.stock import PV, PVC, ClaimStanding, Standing, Stock, volume_ref
+from volmgr.sources.stock import PV, PVC, ClaimStanding, Standing, Stock, Why, volume_ref
 from volmgr.sources.wishes import Wishes
 
 
@@ -51,7 +51,7 @@ class Binder:
         """Volumes that any claim may have, and the pending claims that take whatever fits."""
         self._pending: set[ObjectRef] = set()
         """Claims without a volume."""
-        self._why: dict[ObjectRef, str] = {}
+        self._why: dict[ObjectRef, Why] = {}
         """What each pending claim waits for."""
         self._reserved = Links[ObjectRef, str]()
         """Claims, and the volumes whose claimRef names each."""
@@ -192,7 +192,7 @@ class Binder:
             look(ref)
         except OperationError as error:
             self.unrecorded[ref] = error
-            self._why[ref] = f"it cannot be recorded: {error}"
+            self._why[ref] = Why(f"it cannot be recorded: {error}")
 
     def _look_at_volume(self, ref: ObjectRef) -> None:
         """Settle whose a volume is, and where it is found."""
@@ -266,7 +266,7 @@ class Binder:
         self._named.drop(ref)
 
     def _wait(self, ref: ObjectRef, claim: PersistentVolumeClaim, choice: Choice) -> None:
-        self._why[ref] = choice.why
+        self._why[ref] = Why(choice.why, choice.is_awaited)
         self._pending.add(ref)
         if choice.maker:
             self.makings.makers[ref] = choice.maker
@@ -323,7 +323,8 @@ class Binder:
 
     def _standing(self, ref: ObjectRef) -> ClaimStanding | tuple[ObjectChanged, Standing] | None:
         if ref.kind == PVC:
-            why = self.makings.reports.get(ref) or self._why.get(ref, "")
+            report = self.makings.reports.get(ref)
+            why = Why(report) if report else self._why.get(ref, Why())
             return self._stock.claim_standing(ref, why, self.makings.makers.get(ref, ""))
         said = self._stock.volumes.get(ref.name)
         return (said, self._stock.standing(ref.name)) if said else None

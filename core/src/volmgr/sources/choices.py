@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from volmgr import pairing
-from volmgr.claims import TO_BE_MADE, UNREAD
 from volmgr.model.meta import ObjectRef
 from volmgr.model.objects import PersistentVolumeClaim, ref_of
 from volmgr.sources.made_volumes import Stage
@@ -27,6 +26,8 @@ class Choice(NamedTuple):
     wish: Wish | None = None
     maker: str = ""
     """The provisioner that is to make one for it."""
+    is_awaited: bool = False
+    """Nothing is wrong with it: which it gets is not known yet, or that is being made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ class Choices:
             return Choice(made)
         if self.stock.unread:
             unread = " and ".join(sorted(self.stock.unread))
-            return Choice(why=f"{UNREAD}, and {unread} was not")
+            why = f"it gets a volume when every source was read whole, and {unread} was not"
+            return Choice(why=why, is_awaited=True)
         if self.stock.bindings.damaged:
             path = self.stock.bindings.path("").parent / min(self.stock.bindings.damaged)
             why = f"{path} is damaged, so whose volume it speaks of is not known; see volmgr claims"
@@ -64,7 +66,7 @@ class Choices:
         begun = self.stock.made.begun(ref, claim.metadata.uid)
         if begun is not None:
             maker = begun.storage_class.provisioner
-            return Choice(why=f"class {storage_class}: {maker} {TO_BE_MADE}", maker=maker)
+            return _to_be_made(storage_class, maker)
         if self._waits_for_pod(ref, storage_class):
             return Choice(why=f"it gets a volume when a Pod uses it: so says its class {storage_class}")
         maker = self.makings.maker(claim, storage_class)
@@ -76,7 +78,7 @@ class Choices:
             why = f"{path} is damaged, so whether {maker} has made its volume is not known"
             return Choice(why=f"class {storage_class}: {why}; restore it or remove it, and restart volmgrd", wish=wish)
         if maker and self.makings.serves(maker):
-            return Choice(why=f"class {storage_class}: {maker} {TO_BE_MADE}", wish=wish, maker=maker)
+            return _to_be_made(storage_class, maker, wish)
         return Choice(why=self._nothing_fits(claim, storage_class), wish=wish, maker=maker)
 
     def _reserved_for(self, ref: ObjectRef, claim: PersistentVolumeClaim, storage_class: str) -> str:
@@ -108,3 +110,8 @@ class Choices:
     def _may_be_released(self, name: str) -> bool:
         made = self.stock.made.find(name)
         return name in self.stock.volumes and (made is None or made.stage is not Stage.DELETING)
+
+
+def _to_be_made(storage_class: str, maker: str, wish: Wish | None = None) -> Choice:
+    why = f"class {storage_class}: {maker} is to make its volume"
+    return Choice(why=why, wish=wish, maker=maker, is_awaited=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from volmgr import pairing
 from volmgr.model.meta import ObjectRef
@@ -122,7 +123,7 @@ class Stock:
         now = self.standing(name)
         return replace(self.stated(name), claim_ref=now.owner, phase=now.phase, message=now.message)
 
-    def claim_standing(self, ref: ObjectRef, why: str, maker: str) -> ClaimStanding | None:
+    def claim_standing(self, ref: ObjectRef, why: Why, maker: str) -> ClaimStanding | None:
         """Say which volume a claim has, or what it waits for, and who is to make one; None when it is not there."""
         claim = self.claim(ref)
         if claim is None:
@@ -146,6 +147,13 @@ class Standing:
     message: str = ""
 
 
+class Why(NamedTuple):
+    """What a claim waits for; `is_awaited`: nothing is wrong with that."""
+
+    text: str = ""
+    is_awaited: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimStanding:
     """What a claim has, or waits for; cheap to compare."""
@@ -153,7 +161,7 @@ class ClaimStanding:
     claim: PersistentVolumeClaim
     revision: str
     origin: str
-    why: str
+    why: Why
     held: Binding | None = None
     lost: bool = False
     maker: str = ""
@@ -162,11 +170,12 @@ class ClaimStanding:
         """Give the claim as it is told."""
         claim, held = _with_maker(self.claim, self.maker), self.held
         if held is None:
-            return ObjectChanged(replace(claim, phase="Pending", message=self.why), self.revision, self.origin)
+            pending = replace(claim, phase="Pending", message=self.why.text, is_awaited=self.why.is_awaited)
+            return ObjectChanged(pending, self.revision, self.origin)
         message = f"{PV} {held.volume}, its volume, is not there any more; put it back" if self.lost else ""
         if claim.volume_name not in {"", held.volume}:
             message = message or f"its manifest names {claim.volume_name}, but {held.volume} is its volume already"
-        message = message or self.why
+        message = message or self.why.text
         bound = replace(
             claim,
             volume_name=held.volume,
