@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,11 @@ import pytest
 
 from tests.csi import objects as csi
 from tests.csi.fault_driver.running import ProcessDriver, running_fault_process
-from tests.csi.node import CSI, loops_below
+from tests.csi.node import CSI
 from tests.eventually import eventually
 from tests.takeover import objects
-from tests.takeover.site import MountTable, Site
+from tests.takeover.driver_site import KNOWN, DriverSite
+from tests.takeover.site import MountTable
 from tests.takeover.test_same_layout import differences, layout, table
 from volmgr_csi.settings import NAME
 
@@ -29,22 +28,15 @@ KEPT = (DRIVER, "volumeDevices", "volumeDevices/staging", "volumeDevices/publish
 SCAFFOLD = {f"plugins/{NAME}/{name}" for name in KEPT}
 """Directories that kubelet leaves, empty, when no volume is left, and volmgrd where it did not make them."""
 
-KNOWN = {f"pods/{uid}/plugins": ("", "drwxr-x--- 0:0 ") for uid in (objects.SHOP, objects.GUEST)}
-"""A directory that kubelet makes for every Pod."""
 
-
-class CsiSite(Site):
+class CsiSite(DriverSite):
     """A site whose two Pods have a disk and a device of a driver in common, and an inline volume each."""
 
     def __init__(self, top: Path, program: Path, driver: ProcessDriver) -> None:
         """Make volumes and manifests; only the driver runs."""
-        super().__init__(top, program)
-        self.driver = driver
-        self.driver_socket = driver.socket
-        (top / "volmgr.yaml").write_text(json.dumps({"plugins": {NAME: {"drivers": {DRIVER: str(driver.socket)}}}}))
+        super().__init__(top, program, driver, SCAFFOLD)
         driver.add_volume("csi-disk")
         driver.add_volume("csi-raw", block=True)
-        self.volmgr.put("driver.json", csi.driver_object(DRIVER, podInfoOnMount=False))
         self.volmgr.put("csi.json", *_bound("csi-disk", csi={"fsType": "ext4"}), *_bound("csi-raw", volumeMode="Block"))
 
     def put_pods(self, **_said: object) -> None:
@@ -76,19 +68,6 @@ class CsiSite(Site):
         with self.raw(uid).open("rb") as device:
             assert device.read(6) == b"marked"
 
-    def records(self) -> Mapping[str, str]:
-        """Give the text of each file that is neither in a volume nor a device, by its path in the root directory."""
-        found: dict[str, str] = {}
-        for top in ("pods", "plugins"):
-            for place, _, names in os.walk(self.root / top):
-                texts = {f"{place}/{name}": Path(place, name) for name in names if name == "vol_data.json"}
-                found |= {path.removeprefix(f"{self.root}/"): file.read_text() for path, file in texts.items()}
-        return found
-
-    def left(self) -> list[str]:
-        """Name all that is left, without what kubelet leaves."""
-        return [path for path in super().left() if path.removeprefix(f"{self.root}/") not in SCAFFOLD]
-
     def lose_pods(self) -> None:
         """Let everything of the Pods be gone but what is staged, as a crash between the two calls leaves it."""
         for lock in self.locks():
@@ -104,22 +83,6 @@ class CsiSite(Site):
         devices = self.root / "plugins" / NAME / "volumeDevices"
         for file in (*devices.glob("publish/*/*"), *devices.glob("*/dev/*")):
             file.unlink()
-
-    def remains(self) -> Mapping[str, object]:
-        """Give what is left of any volume, with the driver, too."""
-        kept = [volume.id for volume in self.driver.volumes.all() if volume.staged or volume.published]
-        found = {
-            "mounts": sorted(self.mounts()),
-            "files": self.left(),
-            "driver": kept,
-            "loops": loops_below(self.driver.top),
-            "locks": self.locks(),
-        }
-        return {name: value for name, value in found.items() if value}
-
-    def until_gone(self) -> None:
-        """Return when nothing is left."""
-        eventually(lambda: not self.remains(), lambda: f"the end of {self.remains()}: {self.volmgr.log_text()}")
 
 
 def _bound(name: str, **more: Any) -> tuple[objects.Object, objects.Object]:  # noqa: ANN401 - YAML
@@ -143,34 +106,24 @@ def csi_site(tmp_path: Path, program: Path, driver: ProcessDriver) -> Iterator[C
         site.close()
 
 
-def leave(site: CsiSite) -> None:
-    """Let volmgrd mount everything, and end."""
-    site.volmgr.start()
-    for name in site.pods:
-        site.volmgr.wait(name)
-    assert site.volmgr.stop() == 0
-
-
 def test_both_lay_out_a_driver_s_volumes_the_same(csi_site: CsiSite) -> None:
     site = csi_site
     site.put_pods()
     site.kubelet_mounts()
     site.kill_kubelet()
     kubelets = layout(site.root), table(site.root), site.records()
-    asked = [(call.method, call.request) for call in site.driver.calls("NodeStageVolume", "NodePublishVolume")]
+    asked = site.asked()
     site.kubelet_clears()
     assert site.remains() == {}
     site.remove_root()
     before = len(site.driver.calls())
-    leave(site)
+    site.volmgr_mounts()
     ours = layout(site.root), table(site.root), site.records()
     assert len(ours[2]) == 6  # two Pods' disks and inline volumes, the disk's and the device's own
     assert differences(ours[2], kubelets[2]) == {}
     assert differences(ours[0], kubelets[0]) == KNOWN
     assert differences(ours[1], kubelets[1]) == {}
-    later = site.driver.calls()[before:]
-    again = [(call.method, call.request) for call in later if call.method in ("NodeStageVolume", "NodePublishVolume")]
-    assert sorted(asked, key=str) == sorted(again, key=str)
+    assert site.asked(before) == asked
 
 
 def test_what_kubelet_has_mounted_of_a_driver_stays_and_goes_with_its_pods(
@@ -205,7 +158,7 @@ def test_what_kubelet_has_mounted_of_a_driver_stays_and_goes_with_its_pods(
 def test_kubelet_goes_on_with_a_driver_s_volumes_and_takes_them_down(csi_site: CsiSite, table: MountTable) -> None:
     site = csi_site
     site.put_pods()
-    leave(site)
+    site.volmgr_mounts()
     site.mark_csi()
     mounts = site.mounts()
     table.changed()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,8 @@ from tests.csi.fault_driver.running import ProcessDriver, running_fault_process
 from tests.csi.node import CSI
 from tests.eventually import eventually
 from tests.takeover import objects
-from tests.takeover.site import MountTable, Site
+from tests.takeover.driver_site import KNOWN, DriverSite
+from tests.takeover.site import MountTable
 from tests.takeover.test_same_layout import differences, layout, table
 from volmgr_csi.settings import NAME
 
@@ -28,25 +27,20 @@ DEFAULTS = {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False}
 """What an API server adds; files pass none."""
 SCAFFOLD = {f"plugins/{NAME}/{DRIVER}", f"plugins/{NAME}"}
 """Directories that kubelet leaves, empty, when no volume is left."""
-KNOWN = {f"pods/{uid}/plugins": ("", "drwxr-x--- 0:0 ") for uid in (objects.SHOP, objects.GUEST)}
-"""A directory that kubelet makes for every Pod."""
 
 
 def azure_disk(name: str) -> dict[str, Any]:
     return {"azureDisk": {"diskName": name, "diskURI": f"{DISKS}/{name}", "kind": "Managed", **DEFAULTS}}
 
 
-class MigratedSite(Site):
+class MigratedSite(DriverSite):
     """A site whose two Pods have a claimed disk in common, and one each that they declare."""
 
     def __init__(self, top: Path, program: Path, driver: ProcessDriver) -> None:
         """Make volumes and manifests; only the driver runs."""
-        super().__init__(top, program)
-        self.driver, self.driver_name, self.driver_socket = driver, DRIVER, driver.socket
-        (top / "volmgr.yaml").write_text(json.dumps({"plugins": {NAME: {"drivers": {DRIVER: str(driver.socket)}}}}))
+        super().__init__(top, program, driver, SCAFFOLD)
         for name in ("common", "shop", "guest"):
             driver.add_volume(f"{DISKS}/{name}")
-        self.volmgr.put("driver.json", csi.driver_object(DRIVER, podInfoOnMount=False))
         self.volmgr.put("disk.json", *_bound("common"))
 
     def put_pods(self, **_said: object) -> None:
@@ -54,30 +48,6 @@ class MigratedSite(Site):
         claim = {"persistentVolumeClaim": {"claimName": "common"}}
         for name, uid in (("shop", objects.SHOP), ("guest", objects.GUEST)):
             self.volmgr.put(f"{name}.json", objects.pod(name, uid, {"common": claim, "own": azure_disk(name)}))
-
-    def records(self) -> Mapping[str, str]:
-        """Give the text of each vol_data.json, by its path in the root directory."""
-        places = (place for top in ("pods", "plugins") for place, _, names in os.walk(self.root / top) if FILE in names)
-        return {place.removeprefix(f"{self.root}/"): Path(place, FILE).read_text() for place in places}
-
-    def left(self) -> list[str]:
-        """Name all that is left, without what kubelet leaves."""
-        return [path for path in super().left() if path.removeprefix(f"{self.root}/") not in SCAFFOLD]
-
-    def remains(self) -> Mapping[str, object]:
-        """Give what is left of any volume, with the driver, too."""
-        kept = [volume.id for volume in self.driver.volumes.all() if volume.staged or volume.published]
-        found = {"mounts": sorted(self.mounts()), "files": self.left(), "driver": kept}
-        return {name: value for name, value in found.items() if value}
-
-    def asked(self, since: int = 0) -> list[str]:
-        """Give what the driver was asked to make, in no order."""
-        calls = self.driver.calls()[since:]
-        made = (call for call in calls if call.method in {"NodeStageVolume", "NodePublishVolume"})
-        return sorted(str((call.method, call.request)) for call in made)
-
-
-FILE = "vol_data.json"
 
 
 def _bound(name: str) -> tuple[objects.Object, objects.Object]:
@@ -102,14 +72,6 @@ def migrated(tmp_path: Path, program: Path, driver: ProcessDriver) -> Iterator[M
         site.close()
 
 
-def leave(site: MigratedSite) -> None:
-    """Let volmgrd mount everything, and end."""
-    site.volmgr.start()
-    for name in site.pods:
-        site.volmgr.wait(name)
-    assert site.volmgr.stop() == 0
-
-
 def test_both_lay_them_out_and_ask_the_driver_the_same(migrated: MigratedSite) -> None:
     site = migrated
     site.put_pods()
@@ -121,7 +83,7 @@ def test_both_lay_them_out_and_ask_the_driver_the_same(migrated: MigratedSite) -
     assert site.remains() == {}
     site.remove_root()
     before = len(site.driver.calls())
-    leave(site)
+    site.volmgr_mounts()
     assert len(site.records()) == 7
     assert differences(site.records(), kubelets[2]) == {}
     assert differences(layout(site.root), kubelets[0]) == KNOWN
@@ -149,14 +111,14 @@ def test_what_kubelet_has_mounted_stays_and_goes_with_its_pods(migrated: Migrate
     site.remove_pods()
     for name in site.pods:
         node.volmgr("wait", name, "--for", "unmounted")
-    eventually(lambda: not site.remains(), lambda: f"the end of {site.remains()}: {node.log_text()}")
+    site.until_gone()
     node.stop()
 
 
 def test_kubelet_goes_on_with_them_and_takes_them_down(migrated: MigratedSite, table: MountTable) -> None:
     site = migrated
     site.put_pods()
-    leave(site)
+    site.volmgr_mounts()
     mounts = site.mounts()
     table.changed()
     site.kubelet_mounts()
