@@ -89,6 +89,7 @@ def test_what_was_written_below_a_mount_that_was_lost_is_kept_and_the_pod_goes_i
     (kept,) = node.json("orphans")["orphans"]
     assert kept["path"] == str(target.parent)
     assert "data" in kept["reason"]
+    driver.until_called("NodeUnstageVolume", code="OK")  # after the Pod's part
     assert driver.volumes.get("disk").staged == []
     assert (target / "orders").read_text() == "precious"
     calls = len(driver.calls())
