@@ -148,13 +148,22 @@ def files_with(root: Path, value: str) -> list[Path]:
     for top, directories, names in os.walk(root):
         directories[:] = [name for name in directories if (Path(top) / name).lstat().st_dev == device]
         files = [path for path in (Path(top) / name for name in names) if path.is_file() and not path.is_symlink()]
-        found += [path for path in files if any(form in path.read_bytes() for form in forms)]
+        found += [path for path in files if any(form in bytes_of(path) for form in forms)]
     return found
 
 
+def bytes_of(path: Path) -> bytes:
+    """Give what is in a file, nothing of one that a running daemon has just renamed or removed."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
 def files_below(directory: Path) -> list[Path]:
-    """Give all files, none when there is no such directory."""
-    return [path for path in directory.rglob("*") if path.is_file()]
+    """Give all files, none when there is no such directory; a running daemon may write and remove there."""
+    files = (Path(top) / name for top, _, names in os.walk(directory) for name in names)
+    return [path for path in files if path.is_file()]
 
 
 def uid_of(pod: Document) -> str:
