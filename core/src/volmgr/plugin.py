@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from volmgr.disk_volume import DiskVolume
 from volmgr.errors import (
     BusyError,
     CommandError,
@@ -31,6 +32,7 @@ from volmgr.host.capacity import capacity
 from volmgr.host.empty_dirs import PodDirectory, check_medium
 from volmgr.host.filesystems import DEFAULT_TYPE, DeviceMount
 from volmgr.host.interface import (
+    SCSI_DEADLINE,
     Certificate,
     CertificateWish,
     CommandResult,
@@ -39,6 +41,9 @@ from volmgr.host.interface import (
     Host,
     Identity,
     MountEntry,
+    MultipathMap,
+    ScsiAddress,
+    ScsiDisk,
     SeenMount,
     Unpacked,
     Unpacking,
@@ -106,6 +111,7 @@ from volmgr.requests import (
     Notice,
     Objects,
     Reconstructed,
+    Requirement,
     Unmount,
     UnmountDevice,
     Unmounted,
@@ -133,6 +139,7 @@ __all__ = [
     "CSI_FIELD",
     "DEFAULT_TYPE",
     "FLEX_FIELD",
+    "SCSI_DEADLINE",
     "Applies",
     "Attach",
     "Attachable",
@@ -156,6 +163,7 @@ __all__ = [
     "DeviceMountable",
     "DeviceMounted",
     "DeviceUnmounted",
+    "DiskVolume",
     "DownwardFile",
     "DriverInfo",
     "Drivers",
@@ -182,6 +190,7 @@ __all__ = [
     "MountDevice",
     "MountEntry",
     "Mounted",
+    "MultipathMap",
     "Node",
     "NotOurs",
     "NotReconstructible",
@@ -208,8 +217,11 @@ __all__ = [
     "Quantity",
     "Reconstructed",
     "Reference",
+    "Requirement",
     "ResourceFieldRef",
     "ResourceRequirements",
+    "ScsiAddress",
+    "ScsiDisk",
     "Searched",
     "Secret",
     "SecretReference",

@@ -185,24 +185,25 @@ class Detached:
     """The storage is given back."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceMounted:
-    """The volume is mounted (or its device set up) on the node."""
-
-    device_path: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceUnmounted:
-    """The node's mount of the volume is gone."""
-
-
 @dataclass(frozen=True, slots=True)
 class Notice:
     """A warning that its Pod's owner should see although all went well: it becomes an event of this reason."""
 
     reason: str
     message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMounted:
+    """The volume is mounted (or its device set up) on the node."""
+
+    device_path: str = ""
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceUnmounted:
+    """The node's mount of the volume is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +259,21 @@ class FoundDevice(Generic[S]):
     """What it is mounted with."""
     pod_uids: tuple[str, ...] = ()
     problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """Something that a node must have for volumes of a type, and whether it has it, for `volmgr doctor`.
+
+    `remedy` says what to do when it is not `met`; one that not every volume needs is `optional`, and only noted.
+    """
+
+    check: str
+    """What was looked at, in a word or two: `mount.nfs`, `initiator name`."""
+    met: bool
+    detail: str
+    remedy: str = ""
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ from volmgr.requests import (
     Mounted,
     Objects,
     Reconstructed,
+    Requirement,
     Unmount,
     UnmountDevice,
     Unmounted,
@@ -141,6 +142,14 @@ class VolumePlugin(Generic[S]):
     def exclusive(self, spec: VolumeSpec[S]) -> tuple[str, ...]:
         """Name what no two operations may use at once (an IQN, a multipath map); pure."""
         del spec
+        return ()
+
+    def requirements(self, host: Host) -> tuple[Requirement, ...]:
+        """Say what this node must have for volumes of this type, and whether it has it; changes nothing.
+
+        Asked by `volmgr doctor`, in a process of its own; servers are not asked.
+        """
+        del host
         return ()
 
     def mount(self, request: Mount[S], host: Host) -> Mounted:

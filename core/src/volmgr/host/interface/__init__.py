@@ -22,12 +22,14 @@ from volmgr.host.interface.commands import HELPER_DEADLINE, CommandResult, Comma
 from volmgr.host.interface.files import FileInfo, Files, Identity
 from volmgr.host.interface.mounts import FileSystem, MountEntry, Mounts, SeenMount
 from volmgr.host.interface.ownership import Ownership, OwnershipProgress
+from volmgr.host.interface.scsi import SCSI_DEADLINE, MultipathMap, Scsi, ScsiAddress, ScsiDisk
 from volmgr.host.interface.subpaths import Subpaths
 from volmgr.host.interface.tokens import NoTokens, Tokens
 from volmgr.host.paths import Paths
 
 __all__ = [
     "HELPER_DEADLINE",
+    "SCSI_DEADLINE",
     "Archives",
     "BlockDevices",
     "Certificate",
@@ -43,10 +45,14 @@ __all__ = [
     "Kernel",
     "MountEntry",
     "Mounts",
+    "MultipathMap",
     "NoCertificates",
     "NoTokens",
     "Ownership",
     "OwnershipProgress",
+    "Scsi",
+    "ScsiAddress",
+    "ScsiDisk",
     "SeenMount",
     "Subpaths",
     "Tokens",

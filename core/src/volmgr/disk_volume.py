@@ -1,0 +1,202 @@
+"""The volume types of disks that a network brings: connected once for the node, then mounted, or mapped as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from volmgr.errors import DeviceLostError, taken_back
+from volmgr.host.filesystems import DEFAULT_TYPE, DeviceMount
+from volmgr.host.interface import Host
+from volmgr.host.mount_points import remove_mount_point, unmounted_if_it_fails
+from volmgr.model.selinux import context_option
+from volmgr.model.volume import Facets, VolumeMode, VolumeSpec
+from volmgr.requests import (
+    Attach,
+    Attached,
+    Detach,
+    Detached,
+    DeviceMounted,
+    DeviceUnmounted,
+    Expand,
+    Expanded,
+    FoundDevice,
+    Measure,
+    Measured,
+    Mount,
+    MountDevice,
+    Mounted,
+    Objects,
+    Unmount,
+    UnmountDevice,
+    Unmounted,
+    WaitForAttach,
+)
+from volmgr.volume_plugin import Attachable, BlockMappable, DeviceMountable, Expandable, Measurable, VolumePlugin
+
+S = TypeVar("S")
+
+_MODE = 0o750
+
+
+class DiskVolume(
+    VolumePlugin[S], Attachable[S], DeviceMountable[S], BlockMappable, Expandable[S], Measurable, Generic[S]
+):
+    """Derive from it, and say how a disk is connected, grown and disconnected; the rest is the same for all of them.
+
+    A disk is connected by `mount_device` and disconnected by `unmount_device`, in both modes: what a controller
+    attaches, and what needs no attaching, is taken away before the node stops to report that it uses it.
+    """
+
+    supports_mount_options = True
+
+    def _directory(self, spec: VolumeSpec[S]) -> str:
+        """Name the volume's directory below that of its type; pure. Block volumes have it below `volumeDevices/`."""
+        raise NotImplementedError
+
+    def _fs_type(self, source: S) -> str:
+        """Give the type of file system that the source names; empty: it names none; pure."""
+        raise NotImplementedError
+
+    def _connect(self, request: MountDevice[S], host: Host) -> Path:
+        """Make the disk reachable and give its device; called again it changes nothing.
+
+        Leaves nothing behind when it fails, or raises UncertainError.
+        """
+        raise NotImplementedError
+
+    def _disconnect(self, request: UnmountDevice, host: Host) -> None:
+        """Give the disk back, which is not mounted any more: flush it, then let it go; called again it changes nothing.
+
+        `request.target` is the volume's directory; it may be missing, and goes after this.
+        """
+        raise NotImplementedError
+
+    def _grow(self, request: Expand[S], host: Host) -> Path:
+        """Let the kernel see the new size of a connected disk, over all of its paths; gives its device."""
+        raise NotImplementedError
+
+    def _places(self, top: Path, host: Host) -> Iterable[Path]:
+        """Give the directories of volumes below `top`, which is the type's, or its `volumeDevices`."""
+        raise NotImplementedError
+
+    def _found(self, place: Path, host: Host) -> FoundDevice[S]:
+        """Say whose such a directory is, from its name and what lies in it."""
+        raise NotImplementedError
+
+    def facets(self, spec: VolumeSpec[S], objects: Objects) -> Facets:
+        """Attached first, once per node; a device or a file system that can be labelled and grown."""
+        del spec, objects
+        return Facets(attach=True, device=True, block=True, expand=True, selinux=True)
+
+    def attach(self, request: Attach[S], host: Host) -> Attached:
+        """Do nothing: the storage lets every node in that it knows."""
+        del request, host
+        return Attached()
+
+    def wait_for_attach(self, request: WaitForAttach[S], host: Host) -> Attached:
+        """Wait for nothing: the disk comes when it is connected."""
+        del host
+        return Attached(device_path=request.device_path)
+
+    def detach(self, request: Detach, host: Host) -> Detached:
+        """Do nothing: the disk went with its device mount."""
+        del request, host
+        return Detached()
+
+    def device_target(self, spec: VolumeSpec[S], host: Host) -> Path:
+        """Give kubelet's directory for the node's mount, or its block map."""
+        return self._top(spec.mode, host) / self._directory(spec)
+
+    def _top(self, mode: VolumeMode, host: Host) -> Path:
+        own = host.paths.plugin(self.name)
+        return own / "volumeDevices" if mode is VolumeMode.BLOCK else own
+
+    def devices(self, host: Host) -> tuple[FoundDevice[S], ...]:
+        """Find what is connected for the node, whether any Pod has it or not."""
+        tops = [self._top(mode, host) for mode in VolumeMode]
+        return tuple(self._found(place, host) for top in tops for place in self._places(top, host))
+
+    def mount_device(self, request: MountDevice[S], host: Host) -> DeviceMounted:
+        """Connect the disk and mount its file system; what was connected before stays when that fails."""
+        was_there = self._is_used(request, host)
+
+        def undo() -> None:
+            if not was_there:
+                gone = UnmountDevice(
+                    volume=request.volume,
+                    device_path="",
+                    target=request.target,
+                    mode=request.mode,
+                    deadline=request.deadline,
+                    progress=request.progress,
+                )
+                self.unmount_device(gone, host)
+
+        device = self._connect(request, host)
+        if request.mode is VolumeMode.FILESYSTEM:
+            with taken_back(undo, f"mounting {request.target}"):
+                host.files.ensure_directory(request.target, _MODE)
+                host.filesystems.ensure_mounted(self._device_mount(request, device, host))
+        return DeviceMounted(device_path=str(device))
+
+    def _is_used(self, request: MountDevice[S], host: Host) -> bool:
+        if request.mode is VolumeMode.BLOCK:
+            return bool(host.files.names(request.target))
+        return host.mounts.is_mount_point(request.target)
+
+    def _device_mount(self, request: MountDevice[S], device: Path, host: Host) -> DeviceMount:
+        pv = request.spec.pv
+        return DeviceMount(
+            device=device,
+            target=request.target,
+            owner=f"volume {request.spec.name}",
+            fstype=self._fs_type(request.spec.source) or DEFAULT_TYPE,
+            options=(*request.options, *context_option(request.selinux_label)),
+            read_only=request.spec.read_only,
+            size=pv.size if pv else 0,
+            deadline=request.deadline - host.clock(),
+            progress=request.progress,
+        )
+
+    def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
+        """Unmount the file system, then give the disk back."""
+        if request.mode is VolumeMode.FILESYSTEM:
+            host.mounts.unmount(request.target)
+        self._disconnect(request, host)
+        remove_mount_point(request.target, host)
+        return DeviceUnmounted()
+
+    def mount(self, request: Mount[S], host: Host) -> Mounted:
+        """Bind the node's mount for the Pod; a block volume's device is mapped by the core."""
+        if request.mode is VolumeMode.BLOCK:
+            return Mounted(device_path=request.device_path)
+        origin = request.device_target or self.device_target(request.spec, host)
+        if not host.mounts.is_mount_point(origin):
+            raise DeviceLostError(f"cannot give {request.spec.name} to the pod: nothing is mounted on {origin}")
+        read_only = ("ro",) if request.read_only else ()
+        with unmounted_if_it_fails(request.target, host):
+            host.files.ensure_directory(request.target, _MODE)
+            options = tuple(dict.fromkeys((*request.options, *read_only)))
+            host.mounts.ensure_bound(origin, request.target, options=options)
+        return Mounted()
+
+    def unmount(self, request: Unmount, host: Host) -> Unmounted:
+        """Take the Pod's bind away."""
+        if request.mode is VolumeMode.FILESYSTEM:
+            host.mounts.unmount_below(request.target)
+            remove_mount_point(request.target, host)
+        return Unmounted()
+
+    def expand(self, request: Expand[S], host: Host) -> Expanded:
+        """Let the disk, its map and its file system have their new size."""
+        device = self._grow(request, host)
+        if request.mode is VolumeMode.BLOCK:
+            return Expanded(size=host.block.size(device))
+        target = request.device_target or self.device_target(request.spec, host)
+        return Expanded(size=host.filesystems.grow(device, target, deadline=request.deadline - host.clock()))
+
+    def measure(self, request: Measure, host: Host) -> Measured:
+        """Ask the file system."""
+        return Measured.of(host.filesystems.measure(request.path))

@@ -1,0 +1,1 @@
+"""The Fibre Channel volume type."""

@@ -1,0 +1,1 @@
+"""The iSCSI volume type."""

@@ -1,0 +1,1 @@
+"""The NFS volume type."""
