@@ -29,6 +29,7 @@ from volmgr.plugin import (
     Mounted,
     Reconstructed,
     Reference,
+    Requirement,
     Unmounted,
     VolumePlugin,
     VolumeSpec,
@@ -67,10 +68,16 @@ ANSWERS: Mapping[str, tuple[type, ...]] = {
     "exclusive": (tuple,),
     "device_target": (Path,),
     "devices": (tuple,),
+    "requirements": (tuple,),
 }
-"""The type of value that each pure method returns."""
+"""The type of value that each method returns that is no operation."""
 
-ITEMS: Mapping[str, type] = {"references": Reference, "exclusive": str, "devices": FoundDevice}
+ITEMS: Mapping[str, type] = {
+    "references": Reference,
+    "exclusive": str,
+    "devices": FoundDevice,
+    "requirements": Requirement,
+}
 """The type of each item of those that return a tuple."""
 
 HOOKS = {f"volmgr_{name}": name for name in OPERATIONS}

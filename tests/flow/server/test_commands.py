@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.flow.server.engines import FakeEngine, serving
+from tests.unit.core.packages import site
 from tests.unit.report.worlds import add_pod, fail, make_pod, mounted, run
 from volmgr.broken import Broken
 from volmgr.cli.app import cli
@@ -373,6 +374,27 @@ def test_the_doctor_looks_at_the_node_without_a_daemon(tmp_path: Path) -> None:
     assert "WRONG daemon: no daemon answers" in result.output
     assert f"WRONG root directory: {tmp_path / 'root'} is no directory" in result.output
     assert "inotify max_user_watches" in result.output
+
+
+def test_the_doctor_asks_the_types_that_are_installed_with_and_without_a_daemon(client: Client, tmp_path: Path) -> None:
+    needs = """
+        from volmgr.plugin import Handles, Requirement, VolumePlugin
+        class Share(VolumePlugin[None]):
+            name = "example.com/share"
+            handles = (Handles("share"),)
+            def requirements(self, host):
+                there = host.files.info(host.paths.root) is not None
+                return (Requirement(check="root", met=there, detail=str(host.paths.root), remedy="make it"),)
+    """
+    with site(tmp_path) as here:
+        here.install("acme-share", needs, "Share")
+        here.install("acme-bad", "raise ImportError('no libshare')", "Bad")
+        alone = CliRunner().invoke(cli, ["--socket", str(tmp_path / "none"), "doctor", "--root-dir", str(tmp_path)])
+        asked = volmgr(client, "doctor")
+    assert f"ok    example.com/share root: {tmp_path}\n" in alone.output
+    assert "WRONG package acme-bad: " in alone.output
+    assert "WRONG example.com/share root: /var/lib/volmgr\n      -> make it\n" in asked.output
+    assert "acme-bad" not in asked.output, "the daemon says which of its packages are broken"
 
 
 @pytest.mark.parametrize("name", ["status", "plan", "plugins", "orphans"])

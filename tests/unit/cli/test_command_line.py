@@ -209,11 +209,11 @@ def test_check_refuses_a_file_above_ten_megabytes_without_reading_it(tmp_path: P
 
 
 def test_check_notes_a_volume_that_no_installed_package_serves(tmp_path: Path) -> None:
-    path = tmp_path / "nfs.yaml"
-    path.write_text(POD.replace("emptyDir: {}", "nfs: {server: s, path: /p}"))
+    path = tmp_path / "glusterfs.yaml"
+    path.write_text(POD.replace("emptyDir: {}", "glusterfs: {endpoints: e, path: /p}"))
     result = run("check", str(path))
     assert result.exit_code == 0
-    assert "install volmgr-nfs" in result.stdout
+    assert "no package serves volume type 'glusterfs'" in result.stdout
 
 
 def test_check_finds_a_pod_that_is_twice_in_a_file() -> None:

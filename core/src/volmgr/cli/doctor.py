@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from volmgr import ROOT
-from volmgr.cli import checks, output
+from volmgr.cli import checks, output, type_checks
 from volmgr.cli.client import Unreachable
 from volmgr.cli.session import Session, common_options
 from volmgr.report.doctor import Finding
@@ -28,8 +28,8 @@ def command(session: Session, *, accept_manifests: bool, accept_cluster: bool, r
     """Look for what is wrong with this node.
 
     The root directory and its mount propagation, limits of inotify, tools, the socket, and what the daemon itself
-    finds: sources, manifests, packages, drivers, hanging operations. Each with a remedy. Exits with 1 when anything is
-    wrong; what may be right as it is, is a note.
+    finds: sources, manifests, packages, drivers, hanging operations; and what each installed volume type says that it
+    needs. Each with a remedy. Exits with 1 when anything is wrong; what may be right as it is, is a note.
     """
     client = session.client
     if accept_manifests or accept_cluster:
@@ -52,9 +52,19 @@ def command(session: Session, *, accept_manifests: bool, accept_cluster: bool, r
         findings.append(Finding("daemon", ok=True, detail=f"PID {pid} answers on {client.path}"))
         findings += [Finding(f.check, ok=f.ok, detail=f.detail, remedy=f.remedy) for f in report.findings]
     findings += checks.node(root, Path(session.socket), pid)
+    findings += _types(root, is_served=bool(pid))
     _print(session, root, findings)
     if not all(finding.ok for finding in findings):
         raise SystemExit(1)
+
+
+def _types(root: Path, *, is_served: bool) -> list[Finding]:
+    """Let the volume types look at the node; what the daemon has said of packages is not said again."""
+    from volmgr.discovery import load
+    from volmgr.host.local import local_host
+
+    plugins = load()
+    return [*(() if is_served else type_checks.broken(plugins)), *type_checks.types(plugins, local_host(root))]
 
 
 def _print(session: Session, root: Path, findings: list[Finding]) -> None:
