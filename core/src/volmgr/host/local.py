@@ -16,6 +16,7 @@ from volmgr.host.kernel import read_kernel
 from volmgr.host.mounts import KernelMounts
 from volmgr.host.ownership import LocalOwnership
 from volmgr.host.paths import Paths
+from volmgr.host.scsi import LocalScsi
 from volmgr.host.subpaths import LocalSubpaths
 
 
@@ -33,6 +34,7 @@ def local_host(root: Path) -> Host:
         ownership=LocalOwnership(commands),
         archives=LocalArchives(paths),
         subpaths=LocalSubpaths(paths, files, mounts),
+        scsi=LocalScsi(commands),
         kernel=read_kernel(),
         clock=time.monotonic,
     )

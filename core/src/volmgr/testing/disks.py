@@ -1,4 +1,4 @@
-"""What a machine in memory consists of: file systems with their files, mounts, and loop devices."""
+"""What a machine in memory consists of: file systems with their files, mounts, loop and other block devices."""
 
 from __future__ import annotations
 
@@ -128,3 +128,15 @@ class Loop:
     read_only: bool = False
     sequence: int = 0
     """Which attachment of this boot it is."""
+
+
+@dataclass
+class Shared:
+    """What a block device shows of a storage that other devices may show, too: `size` bytes of it.
+
+    One that is `held` has another device on it, as a path has its multipath map.
+    """
+
+    storage: Node
+    size: int
+    held: bool = False

@@ -18,6 +18,7 @@ from volmgr.testing.disk_tools import disk_tools
 from volmgr.testing.disks import Node
 from volmgr.testing.fake_archives import FakeArchives
 from volmgr.testing.fake_files import FakeFiles
+from volmgr.testing.fake_scsi import FakeScsi
 from volmgr.testing.fake_services import FakeBlockDevices, FakeCommands, FakeMounts, FakeOwnership, Program
 from volmgr.testing.fake_subpaths import FakeSubpaths
 from volmgr.testing.machine import Machine
@@ -30,8 +31,9 @@ _SYSTEM = (("/dev", 0o755), ("/etc", 0o755), ("/run", 0o755), ("/srv", 0o755), (
 class FakeHost(Host):
     """A whole machine in memory, with an empty root directory of volmgr.
 
-    `mkdir`, `put`, `link` and `special` place files; `machine` is what others do to it (mount, unmount, chmod …);
-    `tree()` and `table` are for assertions; `now`, `busy`, `disk_full`, `read_only` and `reboot()` are the weather.
+    `mkdir`, `put`, `link` and `special` place files; `machine` is what others do to it (mount, unmount, chmod …), and
+    `storage` the network that its SCSI disks are in; `tree()` and `table` are for assertions; `now`, `busy`,
+    `disk_full`, `read_only` and `reboot()` are the weather.
     """
 
     def __init__(
@@ -59,15 +61,19 @@ class FakeHost(Host):
         paths = Paths(root)
         self._files = FakeFiles(self.machine, paths)
         mounts = FakeMounts(self.machine, self.busy)
+        block = FakeBlockDevices(self.machine, self.busy, self.unreadable)
+        self.storage = FakeScsi(self.machine, block, self.advance)
+        """The network of SCSI disks, open to tests; `host.scsi` is the same."""
         super().__init__(
             paths=paths,
             mounts=mounts,
             files=self._files,
             commands=FakeCommands(self.programs),
-            block=FakeBlockDevices(self.machine, self.busy, self.unreadable),
+            block=block,
             ownership=FakeOwnership(self.machine),
             archives=FakeArchives(self.machine, self._files),
             subpaths=FakeSubpaths(self.machine, self._files, mounts),
+            scsi=self.storage,
             kernel=Kernel(
                 boot_id=_boot_id(1),
                 memory=memory,
@@ -144,11 +150,12 @@ class FakeHost(Host):
         self.now += seconds
 
     def reboot(self) -> None:
-        """Lose every mount, loop device and process and all that was in memory; the disk stays."""
+        """Lose every mount, loop device, SCSI disk and process and all that was in memory; the disk stays."""
         with self.machine.lock:
             self.boots += 1
             self.busy.clear()
             self.machine.start()
+            self.storage.start_anew()
             self.kernel: Kernel = replace(self.kernel, boot_id=_boot_id(self.boots))
 
     # What others put there

@@ -310,7 +310,8 @@ class FakeBlockDevices:
             return True
         mounted = any(mount.disk.device == place[1].rdev for mount in self.machine.mounts())
         used = any(loop.backing is place[1] for loop in self.machine.loops.values())
-        return not (mounted or used or device in self.busy)
+        shared = self.machine.shared.get(place[1].rdev)
+        return not (mounted or used or device in self.busy or (shared is not None and shared.held))
 
     def refresh_size(self, device: Path) -> None:
         loop = self.machine.loops.get(device)

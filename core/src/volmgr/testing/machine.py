@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from volmgr.host.interface import MountEntry
-from volmgr.testing.disks import BLOCK_BACKED, IN_MEMORY, Disk, Loop, MountPoint, Node, Place
+from volmgr.testing.disks import BLOCK_BACKED, IN_MEMORY, Disk, Loop, MountPoint, Node, Place, Shared
 from volmgr.testing.fake_overlay import Overlays, is_fixed
 
 PAGE = 4096
@@ -52,6 +52,8 @@ class Machine:
     memory: int = 0
     umask: int = 0o022
     loops: dict[Path, Loop] = field(default_factory=dict[Path, Loop])
+    shared: dict[int, Shared] = field(default_factory=dict[int, Shared])
+    """Block devices, by number, that show what others show, too."""
     served: dict[tuple[str, str], Disk] = field(default_factory=dict[tuple[str, str], Disk])
     """File systems that come from elsewhere, by type and source: NFS exports and the like."""
 
@@ -435,6 +437,8 @@ class Machine:
         disk = self._formatted.get(key)
         if disk is None or disk.fstype != fstype:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        if not any(mount.disk is disk for mount in self._mounts.values()):
+            disk.device = self.find(source)[1].rdev  # it is mounted by whatever device shows it now
         return disk
 
     def formatted(self, device: Path | str) -> Disk | None:
@@ -460,9 +464,12 @@ class Machine:
         if node.kind != "block":
             raise OSError(errno.ENOTBLK, os.strerror(errno.ENOTBLK))
         loop = self.loop_at(device)
-        if loop is None:
-            return node.rdev, node, len(node.content)
-        return loop.backing, node, loop.size
+        if loop is not None:
+            return loop.backing, node, loop.size
+        shared = self.shared.get(node.rdev)
+        if shared is not None:
+            return shared.storage, node, shared.size
+        return node.rdev, node, len(node.content)
 
     def _anonymous(self) -> int:
         self._minor += 1

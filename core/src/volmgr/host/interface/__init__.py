@@ -89,6 +89,7 @@ class Host:
     ownership: Ownership
     subpaths: Subpaths
     archives: Archives
+    scsi: Scsi
     kernel: Kernel
     clock: Callable[[], float] = field(repr=False)
     tokens: Tokens = field(default_factory=NoTokens)
