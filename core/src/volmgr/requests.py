@@ -187,7 +187,10 @@ class Detached:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A warning that its Pod's owner should see although all went well: it becomes an event of this reason."""
+    """A warning that its Pod's owner should see although all went well: it becomes an event of this reason.
+
+    One of a device mount is an event of the volume: each Pod that wants it has it.
+    """
 
     reason: str
     message: str

@@ -84,7 +84,14 @@ class VolumeSteps:
             done = {"device": Presence.YES, "device_target": str(target), "device_path": path}
             self.record(job, **done, identity=proof, read_only=read_only)
         is_mount = proof is not None and proof.mount is not None
-        return replace(facts, device_path=path, device_target=target, device_is_mount=is_mount, read_only=read_only)
+        return replace(
+            facts,
+            device_path=path,
+            device_target=target,
+            device_is_mount=is_mount,
+            read_only=read_only,
+            notices=answer.notices,
+        )
 
     def unmount_device(self, job: Job, facts: Facts) -> Facts:
         actual = job.actual

@@ -31,6 +31,7 @@ from volmgr.plugin import (
     Mount,
     MountDevice,
     Mounted,
+    Notice,
     NotReconstructible,
     Objects,
     Pod,
@@ -61,6 +62,8 @@ class Script:
     facets: Facets = field(default_factory=Facets)
     references: tuple[Reference, ...] = ()
     endpoint: str = ""
+    notices: tuple[Notice, ...] = ()
+    """What is odd each time that a device is mounted."""
     on_act: Callable[[], None] = lambda: None
     """Called by every operation that is noted, before it fails or not."""
     pure: Callable[[], None] = lambda: None
@@ -184,7 +187,7 @@ class Disk(
     def mount_device(self, request: MountDevice[ProbeSource], host: Host) -> DeviceMounted:
         self._script.act("mount_device", request)
         host.files.ensure_directory(request.target, 0o750)
-        return DeviceMounted()
+        return DeviceMounted(notices=self._script.notices)
 
     def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
         self._script.act("unmount_device", request)

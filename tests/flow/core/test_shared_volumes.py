@@ -5,6 +5,7 @@ import pytest
 from tests.flow.core.probes import Script, claim_of, storage
 from volmgr.errors import DeviceLostError, OperationError, UncertainError
 from volmgr.model.volume import Presence
+from volmgr.plugin import Notice
 from volmgr.testing.node import TestNode, pod
 
 NAME = "example.com/disk/d1"
@@ -34,6 +35,16 @@ def test_a_pod_s_disk_is_attached_mounted_on_the_node_and_then_for_the_pod(node:
     assert request.device_path == "fake/device/path"
     assert request.device_target == node.host.paths.root / "plugins/example.com/disk/mounts/d1"
     assert request.target == node.host.paths.root / "pods/u1/volumes/example.com~disk/pv-d1"
+
+
+def test_what_is_odd_of_a_mounted_device_is_an_event_of_its_volume(
+    node: TestNode, disk_script: Script
+) -> None:
+    disk_script.notices = (Notice("PathsMissing", "1 of 2 paths is there"),)
+    node.apply(pod("web", claim_of("data", "d1"), uid="u1"))
+    assert node.is_mounted("web")
+    told = [(event.reason, event.message, event.volume) for event in node.world.events.after(0)]
+    assert told.count(("PathsMissing", "1 of 2 paths is there", NAME)) == 1
 
 
 def test_a_removed_pod_s_disk_is_unmounted_unmounted_on_the_node_and_detached_in_that_order(
