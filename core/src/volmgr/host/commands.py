@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from volmgr.errors import CommandError, OperationError, UncertainError
-from volmgr.host import noted, processor, syscalls
+from volmgr.host import noted, processor, scopes, syscalls
 from volmgr.host.interface import HELPER_DEADLINE, CommandResult
 from volmgr.host.noted import Note, StartedHelper
 
@@ -74,6 +74,11 @@ class LocalCommands:
         if result.exit_code not in accept:
             raise CommandError(argv, result.exit_code, result.stderr)
         return result
+
+    def lasting(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """Give the command in a scope of its own, where systemd is there to give it one."""
+        is_there = self.find(argv[0]) is not None and self.find(scopes.RUNNER) is not None
+        return scopes.in_scope(argv) if is_there and scopes.booted() else tuple(argv)
 
     def find(self, name: str) -> Path | None:
         """Give the path of an installed command; directories for root are searched, too."""
@@ -281,7 +286,8 @@ class _Child:
 
 def _short_name(argv: Sequence[str]) -> str:
     """Name a helper by its executable and its sub-command, if it has one: never by what may be secret."""
-    return " ".join([os.path.basename(argv[0]), *(word for word in argv[1:2] if word.isalpha())])
+    command = scopes.without_scope(argv)
+    return " ".join([os.path.basename(command[0]), *(word for word in command[1:2] if word.isalpha())])
 
 
 def _nobody() -> None:

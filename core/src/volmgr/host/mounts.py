@@ -15,7 +15,7 @@ from pathlib import Path
 
 from volmgr.errors import BusyError, CommandError, OperationError, UncertainError
 from volmgr.host import mount_options, mount_table, stat_mount, syscalls
-from volmgr.host.file_system_types import CORRUPTED, LOCAL_TYPES, type_name
+from volmgr.host.file_system_types import CORRUPTED, LOCAL_TYPES, is_fuse, type_name
 from volmgr.host.holders import holders
 from volmgr.host.interface import HELPER_DEADLINE, Commands, FileSystem, MountEntry, SeenMount
 from volmgr.host.mount_options import MS_BIND, MS_RDONLY, MS_REC, MS_REMOUNT, MountOptions, parse_options
@@ -84,7 +84,7 @@ class KernelMounts:
             self.ensure_bound(Path(source), target, options=options)
             return
         seconds = HELPER_DEADLINE if deadline is None else deadline
-        if self._mounted(target, seconds):
+        if self.lives(target, deadline=seconds):
             return
         attempt = f"mount {fstype} {source or 'none'} on {target}"
         if fstype in LOCAL_TYPES:
@@ -97,7 +97,8 @@ class KernelMounts:
             wanted = ",".join(mount_options.split_options(options))
             flags = ("-o", wanted) if wanted else ()
             argv = ("mount", "-t", fstype, *flags, source or fstype, str(target))
-            self._commands.run(argv, deadline=seconds)
+            command = self._commands.lasting(argv) if is_fuse(fstype) else argv
+            self._commands.run(command, deadline=seconds)
         if not self.is_mount_point(target):
             raise UncertainError(f"cannot {attempt}: no error was reported, but nothing is mounted there")
         self._propagate(target, parsed)
@@ -197,7 +198,7 @@ class KernelMounts:
             raise syscalls.failed(f"ask for the file system of {path}", error) from error
         return FileSystem(type_name(found.type), found.size, found.available, found.inodes, found.inodes_free)
 
-    def _mounted(self, target: Path, deadline: float) -> bool:
+    def lives(self, target: Path, *, deadline: float | None = None) -> bool:
         """Say whether a living mount is there; a dead one is taken away."""
         try:
             found = syscalls.statx(str(target))
@@ -208,7 +209,7 @@ class KernelMounts:
             if not found.mount_root:
                 return False
             fstype = stat_mount.type_of(found)
-            if fstype in LOCAL_TYPES or self._answers(target, deadline):
+            if fstype in LOCAL_TYPES or self._answers(target, HELPER_DEADLINE if deadline is None else deadline):
                 return True
         self.unmount(target, deadline=deadline)
         return False

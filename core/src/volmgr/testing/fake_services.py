@@ -104,6 +104,12 @@ class FakeMounts:
         with attempt(f"look at {path}"):
             return self.machine.mount_at(path) is not None
 
+    def lives(self, target: Path, *, deadline: float | None = None) -> bool:
+        del deadline
+        with attempt(f"mount on {target}"):
+            self.machine.find(target)
+        return self.is_mount_point(target)
+
     def entry(self, path: Path) -> MountEntry | None:
         with attempt(f"look at {path}"):
             mount = self.machine.mount_at(path)
@@ -234,6 +240,9 @@ class FakeCommands:
         if result.exit_code not in accept:
             raise CommandError(argv, result.exit_code, result.stderr)
         return result
+
+    def lasting(self, argv: Sequence[str]) -> tuple[str, ...]:
+        return tuple(argv)
 
     def find(self, name: str) -> Path | None:
         return Path("/usr/bin", name) if self._program(name) is not None else None

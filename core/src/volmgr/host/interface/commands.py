@@ -44,6 +44,13 @@ class Commands(Protocol):
         """
         ...
 
+    def lasting(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """Give the command to run so that what it leaves running, a FUSE server, outlives the daemon's service, too.
+
+        Under systemd it has a scope of its own; elsewhere the command stays as it is.
+        """
+        ...
+
     def find(self, name: str) -> Path | None:
         """Give the path of an installed command."""
         ...

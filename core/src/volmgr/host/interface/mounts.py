@@ -71,6 +71,13 @@ class Mounts(Protocol):
         """Say whether `path` itself is the root of a mount (bind mounts too); a missing path is none."""
         ...
 
+    def lives(self, target: Path, *, deadline: float | None = None) -> bool:
+        """Say whether something is mounted on a directory that answers; what is dead for good is taken away.
+
+        `deadline` is in seconds from now, for types that wait for a server; past it UncertainError is raised.
+        """
+        ...
+
     def entry(self, path: Path) -> MountEntry | None:
         """Give the topmost mount at exactly `path`."""
         ...
