@@ -1,0 +1,105 @@
+"""One guest: an emulated machine with the lane's kernel and disk, which runs one command and is gone.
+
+kvm is not used, where it is there, either: what runs on every machine is what is tested.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_KERNEL = (
+    "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off audit=0 random.trust_cpu=on cryptomgr.notests"
+    " init_on_alloc=0 net.ifnames=0"
+)
+_LSM = "lsm=landlock,yama,bpf"
+_CARDS = 3
+"""Network cards on one hub, which nobody but the tests of Fibre Channel uses."""
+_CONSOLE_LINES = 30
+
+
+class GuestError(Exception):
+    """A guest that did not run its command to the end: its time was over, or it died."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What a guest has; `shared` directories it sees at their own paths, and what it writes there is gone with it."""
+
+    image: Path
+    shared: tuple[Path, ...] = ()
+    memory: int = 2048
+    """MiB."""
+    processors: int = 2
+    kernel: tuple[str, ...] = ()
+    """More arguments of the kernel; the last one of a name counts."""
+    limit: float = 1800.0
+    """Seconds that it may run."""
+    results: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="volmgr-vm-")))
+    """A directory that the guest has at /vm, to write to; remove it."""
+
+    def run(self, script: str, say: Callable[[str], None]) -> int:
+        """Boot, run a shell script as root, and give its exit code; `say` gets each line of its output."""
+        (self.results / "command").write_text(script)
+        (self.results / "shares").write_text(
+            "".join(f"share{number} {directory}\n" for number, directory in enumerate(self.shared))
+        )
+        (self.results / "guest").touch()
+        # Its standard input must never end: that would close the port that the output comes from.
+        with subprocess.Popen(
+            self._argv(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as qemu:
+            late = threading.Event()
+
+            def stop() -> None:
+                late.set()
+                qemu.kill()
+
+            clock = threading.Timer(self.limit, stop)
+            clock.daemon = True
+            clock.start()
+            try:
+                assert qemu.stdout is not None
+                for line in qemu.stdout:
+                    say(line.rstrip("\n"))
+                qemu.wait()
+            finally:
+                clock.cancel()
+                qemu.kill()
+        status = self.results / "status"
+        if not status.exists():
+            why = f"was not done after {self.limit:.0f} s" if late.is_set() else f"died (qemu: {qemu.returncode})"
+            raise GuestError(f"the guest {why}; the end of its console:\n{self._console()}")
+        return int(status.read_text())
+
+    def _console(self) -> str:
+        console = self.results / "console"
+        text = console.read_text(errors="replace") if console.exists() else ""
+        return "\n".join(text.splitlines()[-_CONSOLE_LINES:])
+
+    def _argv(self) -> list[str]:
+        words: list[str] = ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64"]
+        words += ["-accel", "tcg,thread=multi", "-cpu", "max", "-M", "q35"]
+        words += ["-m", str(self.memory), "-smp", str(self.processors)]
+        words += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+        words += ["-kernel", str(self.image / "vmlinux"), "-initrd", str(self.image / "initrd")]
+        words += ["-append", " ".join((_KERNEL, _LSM, *self.kernel))]
+        disk = f"file={self.image / 'root.img'},if=virtio,format=raw,snapshot=on,cache=unsafe"
+        words += ["-drive", disk, "-device", "virtio-rng-pci", "-serial", f"file:{self.results / 'console'}"]
+        words += ["-device", "virtio-serial-pci", "-chardev", "stdio,id=output,signal=off"]
+        words += ["-device", "virtserialport,chardev=output,name=output"]
+        words += _share(self.results, "run")
+        for number, directory in enumerate(self.shared):
+            words += _share(directory, f"share{number}", ",readonly=on")
+        for number in range(_CARDS):
+            card = f"virtio-net-pci,netdev=hub{number},mac=52:54:00:00:00:1{number},host_mtu=2500,romfile="
+            words += ["-netdev", f"hubport,id=hub{number},hubid=0", "-device", card]
+        return words
+
+
+def _share(directory: Path, tag: str, more: str = "") -> list[str]:
+    return ["-virtfs", f"local,path={directory},mount_tag={tag},security_model=none,multidevs=remap{more}"]
