@@ -156,6 +156,9 @@ class FakeScsi:
 
     # What the interface promises
 
+    def disks(self) -> tuple[ScsiDisk, ...]:
+        return self.known
+
     def disk_at(self, address: ScsiAddress) -> ScsiDisk | None:
         return next((each.disk for each in self._known.values() if each.disk.address == address), None)
 

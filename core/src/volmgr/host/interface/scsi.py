@@ -63,6 +63,10 @@ class MultipathMap:
 class Scsi(Protocol):
     """SCSI disks of the node. What may wait for a storage that does not answer is done by killable helpers."""
 
+    def disks(self) -> tuple[ScsiDisk, ...]:
+        """Give every disk that the kernel knows, whatever it is reached by."""
+        ...
+
     def disk_at(self, address: ScsiAddress) -> ScsiDisk | None:
         """Give the disk of a LUN that the kernel knows."""
         ...
