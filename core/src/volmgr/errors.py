@@ -65,6 +65,10 @@ class BusyError(OperationError):
         super().__init__(f"{problem}; held by {', '.join(holders)}" if holders else problem)
 
 
+class UnansweredError(OperationError):
+    """A server did not answer, and nothing was left behind; the core says since when its volumes hang."""
+
+
 class DeviceLostError(OperationError):
     """A Pod's mount failed and left nothing behind, since the node's mount is not there: that is made again first."""
 

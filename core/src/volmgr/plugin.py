@@ -23,6 +23,7 @@ from volmgr.errors import (
     PluginError,
     SpecError,
     TransientError,
+    UnansweredError,
     UncertainError,
     VolmgrError,
     taken_back,
@@ -48,7 +49,7 @@ from volmgr.host.interface import (
     Unpacked,
     Unpacking,
 )
-from volmgr.host.mount_points import device_behind, remove_mount_point, unmounted_if_it_fails
+from volmgr.host.mount_points import device_behind, remove_mount_point, unmount_served, unmounted_if_it_fails
 from volmgr.model.downward import DownwardFile, allocatable, check_downward, downward_files
 from volmgr.model.driver_info import DriverInfo, driver_awaited
 from volmgr.model.driver_sources import CSI_FIELD, FLEX_FIELD, CsiSource, FlexVolumeSource, SecretReference
@@ -231,6 +232,7 @@ __all__ = [
     "SpecError",
     "StorageClass",
     "TransientError",
+    "UnansweredError",
     "UncertainError",
     "Unmount",
     "UnmountDevice",
@@ -271,6 +273,7 @@ __all__ = [
     "remove_mount_point",
     "taken_back",
     "uncertain_if_it_fails",
+    "unmount_served",
     "unmounted_if_it_fails",
     "watch_directories",
 ]

@@ -11,20 +11,26 @@ from volmgr.host.archives import LocalArchives
 from volmgr.host.block import LocalBlockDevices
 from volmgr.host.commands import LocalCommands
 from volmgr.host.files import LocalFiles
+from volmgr.host.inquiries import PATIENCE, Inquiries
 from volmgr.host.interface import Host
 from volmgr.host.kernel import read_kernel
 from volmgr.host.mounts import KernelMounts
+from volmgr.host.network import LocalNetwork
 from volmgr.host.ownership import LocalOwnership
 from volmgr.host.paths import Paths
 from volmgr.host.scsi import LocalScsi
 from volmgr.host.subpaths import LocalSubpaths
 
 
-def local_host(root: Path) -> Host:
-    """Give the services of this machine for one root, whose symbolic links are resolved here, once."""
+def local_host(root: Path, *, look_deadline: float = PATIENCE) -> Host:
+    """Give the services of this machine for one root, whose symbolic links are resolved here, once.
+
+    A server that is asked about a path has `look_deadline` seconds to answer.
+    """
     paths = Paths(Path(os.path.realpath(root)))
     commands = LocalCommands()
-    mounts, files = KernelMounts(commands), LocalFiles(paths)
+    inquiries = Inquiries(commands, look_deadline)
+    mounts, files = KernelMounts(commands, inquiries), LocalFiles(paths, inquiries)
     return Host(
         paths=paths,
         mounts=mounts,
@@ -33,8 +39,9 @@ def local_host(root: Path) -> Host:
         block=LocalBlockDevices(),
         ownership=LocalOwnership(commands),
         archives=LocalArchives(paths),
-        subpaths=LocalSubpaths(paths, files, mounts),
+        subpaths=LocalSubpaths(paths, files, mounts, inquiries),
         scsi=LocalScsi(commands),
+        network=LocalNetwork(),
         kernel=read_kernel(),
         clock=time.monotonic,
     )

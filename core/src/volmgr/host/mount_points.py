@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volmgr.errors import OperationError, taken_back
+from volmgr.errors import BusyError, OperationError, UncertainError, taken_back
 
 if TYPE_CHECKING:
     from volmgr.host.interface import Host
+
+FORCE_DEADLINE = 30.0
+"""Seconds that a forced, or a lazy, unmount may take: it ends calls of others, and may wait for them to end."""
+
+_log = logging.getLogger(__name__)
 
 
 def unmounted_if_it_fails(target: Path, host: Host) -> AbstractContextManager[None]:
@@ -28,6 +34,60 @@ def remove_mount_point(target: Path, host: Host) -> None:
     """Remove the directory of a mount that is gone; gone is success. Raises OperationError for data in it, kept."""
     if host.files.info(target) is not None and not host.files.remove_directory(target):
         raise OperationError(f"{target} is not mounted, yet there is something in it: it is kept; move it away")
+
+
+def unmount_served(
+    target: Path, host: Host, *, force_after: float, lazy: bool = False, until: float = float("inf")
+) -> None:
+    """Unmount all at and below `target`, by force where its server has not answered for `force_after` seconds.
+
+    A forced unmount ends every call that waits for the server, with an error; so it is not done while anybody else has
+    the same file system mounted. `lazy` says whether a mount that even this cannot free is detached all the same:
+    whoever still waits in it goes on waiting. `until` is on the host's clock. Raises BusyError, UncertainError.
+    """
+    patience = max(0.0, min(force_after, until - host.clock()))
+    try:
+        host.mounts.unmount_below(target, deadline=patience)
+    except (BusyError, UncertainError) as error:
+        if isinstance(error, BusyError) and _answers(target, host, patience):
+            raise
+        _unmount_by_force(target, host, error, lazy=lazy)
+
+
+def _answers(target: Path, host: Host, patience: float) -> bool:
+    try:
+        return host.mounts.lives(target, deadline=patience)
+    except UncertainError:
+        return False
+    except OperationError:  # an answer, though no good one
+        return True
+
+
+def _unmount_by_force(target: Path, host: Host, error: BusyError | UncertainError, *, lazy: bool) -> None:
+    mine = host.mounts.entry(target)
+    if mine is None:  # only its process still waits for the server
+        return
+    others = [
+        str(entry.target)
+        for entry in host.mounts.table()
+        if entry.device == mine.device and not entry.target.is_relative_to(target)
+    ]
+    if others:
+        raise UncertainError(
+            f"{error}; its server does not answer, and a forced unmount would end the calls of others that use the"
+            f" same file system: {', '.join(others)}"
+        ) from error
+    _log.warning("unmounting %s (%s) by force: its server does not answer", target, mine.source)
+    try:
+        host.mounts.unmount(target, force=True, deadline=FORCE_DEADLINE)
+    except (OperationError, UncertainError) as second:
+        if not lazy:
+            raise UncertainError(
+                f"cannot unmount {target}, also not by force: {second}; it is tried again until its server answers or"
+                " who uses it has ended"
+            ) from second
+        _log.warning("detaching %s (%s): what still waits for its server goes on waiting", target, mine.source)
+        host.mounts.unmount(target, lazy=True, deadline=FORCE_DEADLINE)
 
 
 def device_behind(target: Path, shared: Path, host: Host) -> str:

@@ -170,10 +170,10 @@ class KernelMounts:
                 return
         raise BusyError(f"cannot unmount {target}: {_STACKED} mounts were taken away and there are still more")
 
-    def unmount_below(self, path: Path) -> None:
+    def unmount_below(self, path: Path, *, deadline: float | None = None) -> None:
         """Unmount all mounts at and below `path`, deepest first; the table is read only if there may be some below."""
         with suppress(BusyError):  # what is mounted below keeps a mount busy
-            self.unmount(path)
+            self.unmount(path, deadline=deadline)
             if _has_none(path):
                 return
         for _ in range(_PASSES):
@@ -181,7 +181,7 @@ class KernelMounts:
             for entry in entries:
                 if entry.target != path:
                     _log.warning("unmounting %s (%s), mounted by somebody below %s", entry.target, entry.source, path)
-            taken = [self._unmount_top(entry.target, entry.fstype) for entry in entries]
+            taken = [self._unmount_top(entry.target, entry.fstype, deadline=deadline) for entry in entries]
             if all(taken):
                 return
             if not any(taken):

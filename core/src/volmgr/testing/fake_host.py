@@ -19,7 +19,7 @@ from volmgr.testing.disks import Node
 from volmgr.testing.fake_archives import FakeArchives
 from volmgr.testing.fake_files import FakeFiles
 from volmgr.testing.fake_scsi import FakeScsi
-from volmgr.testing.fake_services import FakeBlockDevices, FakeCommands, FakeMounts, FakeOwnership, Program
+from volmgr.testing.fake_services import FakeBlockDevices, FakeCommands, FakeMounts, FakeNetwork, FakeOwnership, Program
 from volmgr.testing.fake_subpaths import FakeSubpaths
 from volmgr.testing.machine import Machine
 
@@ -74,6 +74,7 @@ class FakeHost(Host):
             archives=FakeArchives(self.machine, self._files),
             subpaths=FakeSubpaths(self.machine, self._files, mounts),
             scsi=self.storage,
+            network=FakeNetwork(self.machine),
             kernel=Kernel(
                 boot_id=_boot_id(1),
                 memory=memory,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from volmgr.errors import BusyError, CommandError, OperationError, TransientError
+from volmgr.errors import BusyError, CommandError, OperationError, TransientError, UnansweredError, UncertainError
 from volmgr.host.device_content import SUPERBLOCK
 from volmgr.host.file_system_types import is_fuse
 from volmgr.host.interface import HELPER_DEADLINE, CommandResult, FileSystem, MountEntry, SeenMount
@@ -107,8 +107,16 @@ class FakeMounts:
     def lives(self, target: Path, *, deadline: float | None = None) -> bool:
         del deadline
         with attempt(f"mount on {target}"):
-            self.machine.find(target)
-        return self.is_mount_point(target)
+            mount, node = self.machine.find(target)
+        if node is not mount.root:
+            return False
+        self._await_server(mount.source, f"stat {target}")
+        return True
+
+    def _await_server(self, source: str, command: str) -> None:
+        if self.machine.hangs(source):
+            message = f"{command} did not end before its deadline and was killed"
+            raise UncertainError(message)
 
     def entry(self, path: Path) -> MountEntry | None:
         with attempt(f"look at {path}"):
@@ -128,9 +136,10 @@ class FakeMounts:
         del sensitive, deadline
         if "bind" in options:
             self.ensure_bound(Path(source), target, options=options)
-        elif not self.is_mount_point(target):
+        elif not self.lives(target):
             with attempt(f"mount {fstype} on {target}"):
                 self._refuse_link(target)
+                self._await_server(source, f"mount -t {fstype}")
                 self.machine.mount(target, fstype, source=source or fstype, options=options)
 
     def _refuse_link(self, target: Path) -> None:
@@ -163,9 +172,15 @@ class FakeMounts:
                 self.machine.remount(mount, options)
 
     def unmount(self, target: Path, *, lazy: bool = False, force: bool = False, deadline: float | None = None) -> None:
-        del force, deadline
+        del deadline
         while (mount := self._at(target)) is not None:
+            if not (lazy or force) and self._is_last(mount):
+                self._await_server(mount.source, f"umount {target}")
             self._unmount(mount, target, lazy=lazy)
+
+    def _is_last(self, mount: MountPoint) -> bool:
+        """Say whether its file system ends with a mount, and says so to its server."""
+        return sum(other.disk is mount.disk for other in self.machine.mounts()) == 1
 
     def _at(self, target: Path) -> MountPoint | None:
         with attempt(f"look at {target}"):
@@ -183,12 +198,12 @@ class FakeMounts:
         with attempt(f"unmount {target}"):
             self.machine.unmount(mount, lazy=lazy)
 
-    def unmount_below(self, path: Path) -> None:
+    def unmount_below(self, path: Path, *, deadline: float | None = None) -> None:
         with suppress(BusyError):  # what is mounted below keeps a mount busy
-            self.unmount(path)
+            self.unmount(path, deadline=deadline)
         while entries := self.below(path):
             for entry in entries:
-                self.unmount(entry.target)
+                self.unmount(entry.target, deadline=deadline)
             if len(self.below(path)) == len(entries):
                 message = f"cannot unmount what is below {path}: other mounts hide {entries[0].target}"
                 raise BusyError(message)
@@ -196,6 +211,7 @@ class FakeMounts:
     def file_system(self, path: Path) -> FileSystem:
         with attempt(f"ask for the file system of {path}"):
             mount, _ = self.machine.find(path)
+        self._await_server(mount.source, f"stat -f {path}")
         disk = mount.disk
         size = disk.size or (1 << 40)
         return FileSystem(
@@ -205,6 +221,18 @@ class FakeMounts:
             inodes=1 << 20,
             inodes_free=0 if disk.full else (1 << 20) - disk.nodes,
         )
+
+
+@dataclass
+class FakeNetwork:
+    """A network in memory: every server answers, but those of which the machine says that they are silent."""
+
+    machine: Machine
+
+    def reach(self, server: str, port: int, *, within: float) -> None:
+        if self.machine.silent & {server, f"[{server}]"}:
+            message = f"cannot connect to {server} on TCP port {port}: no answer within {within:.0f} s"
+            raise UnansweredError(message)
 
 
 @dataclass

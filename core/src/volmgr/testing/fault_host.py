@@ -15,7 +15,7 @@ from volmgr.host.interface import Certificates, Host, Tokens
 
 T = TypeVar("T")
 
-_SERVICES = ("mounts", "files", "commands", "block", "ownership", "subpaths", "archives", "scsi")
+_SERVICES = ("mounts", "files", "commands", "block", "ownership", "subpaths", "archives", "scsi", "network")
 
 
 class Killed(BaseException):

@@ -56,6 +56,8 @@ class Machine:
     """Block devices, by number, that show what others show, too."""
     served: dict[tuple[str, str], Disk] = field(default_factory=dict[tuple[str, str], Disk])
     """File systems that come from elsewhere, by type and source: NFS exports and the like."""
+    silent: set[str] = field(default_factory=set[str])
+    """Servers that do not answer, as the sources of mounts name them: `10.0.0.1`, `[fe80::1]`."""
 
     def __post_init__(self) -> None:
         self.lock = threading.RLock()
@@ -425,6 +427,10 @@ class Machine:
         """Let a file system of this type and source be mounted: an NFS export, a FUSE file system."""
         disk = self.served[fstype, source] = Disk(fstype, self._anonymous(), source=source)
         return disk
+
+    def hangs(self, source: str) -> bool:
+        """Say whether a file system is one of a server that does not answer."""
+        return any(source.startswith(f"{server}:") for server in self.silent)
 
     def format(self, device: Path | str, fstype: str) -> Disk:
         """Make a file system on a block device."""

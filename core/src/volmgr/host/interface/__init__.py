@@ -21,6 +21,7 @@ from volmgr.host.interface.certificates import Certificate, Certificates, Certif
 from volmgr.host.interface.commands import HELPER_DEADLINE, CommandResult, Commands
 from volmgr.host.interface.files import FileInfo, Files, Identity
 from volmgr.host.interface.mounts import FileSystem, MountEntry, Mounts, SeenMount
+from volmgr.host.interface.network import Network
 from volmgr.host.interface.ownership import Ownership, OwnershipProgress
 from volmgr.host.interface.scsi import SCSI_DEADLINE, MultipathMap, Scsi, ScsiAddress, ScsiDisk
 from volmgr.host.interface.subpaths import Subpaths
@@ -46,6 +47,7 @@ __all__ = [
     "MountEntry",
     "Mounts",
     "MultipathMap",
+    "Network",
     "NoCertificates",
     "NoTokens",
     "Ownership",
@@ -90,6 +92,7 @@ class Host:
     subpaths: Subpaths
     archives: Archives
     scsi: Scsi
+    network: Network
     kernel: Kernel
     clock: Callable[[], float] = field(repr=False)
     tokens: Tokens = field(default_factory=NoTokens)

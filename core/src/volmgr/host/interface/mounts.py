@@ -114,8 +114,8 @@ class Mounts(Protocol):
         """
         ...
 
-    def unmount_below(self, path: Path) -> None:
-        """Unmount all mounts at and below `path`, deepest first."""
+    def unmount_below(self, path: Path, *, deadline: float | None = None) -> None:
+        """Unmount all mounts at and below `path`, deepest first; `deadline` as for `unmount`, each."""
         ...
 
     def file_system(self, path: Path) -> FileSystem:
