@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from volmgr.errors import DeviceLostError, taken_back
+from volmgr.disk_paths import ConnectedDisk, DiskPaths
+from volmgr.errors import DeviceLostError, NotReconstructible, taken_back
 from volmgr.host.filesystems import DEFAULT_TYPE, DeviceMount
 from volmgr.host.interface import Host
 from volmgr.host.mount_points import remove_mount_point, unmounted_if_it_fails
-from volmgr.model.selinux import context_option
+from volmgr.model.selinux import context_option, mounted_label
 from volmgr.model.volume import Facets, VolumeMode, VolumeSpec
 from volmgr.requests import (
     Attach,
@@ -21,6 +23,7 @@ from volmgr.requests import (
     DeviceUnmounted,
     Expand,
     Expanded,
+    Found,
     FoundDevice,
     Measure,
     Measured,
@@ -28,6 +31,7 @@ from volmgr.requests import (
     MountDevice,
     Mounted,
     Objects,
+    Reconstructed,
     Unmount,
     UnmountDevice,
     Unmounted,
@@ -59,30 +63,30 @@ class DiskVolume(
         """Give the type of file system that the source names; empty: it names none; pure."""
         raise NotImplementedError
 
-    def _connect(self, request: MountDevice[S], host: Host) -> Path:
-        """Make the disk reachable and give its device; called again it changes nothing.
+    def _connect(self, request: MountDevice[S], host: Host) -> ConnectedDisk:
+        """Make the disk reachable and give its device, by `DiskPaths.connect`; called again it changes nothing.
 
         Leaves nothing behind when it fails, or raises UncertainError.
         """
         raise NotImplementedError
 
     def _disconnect(self, request: UnmountDevice, host: Host) -> None:
-        """Give the disk back, which is not mounted any more: flush it, then let it go; called again it changes nothing.
+        """Give the disk back, which is not mounted any more, by `DiskPaths.take_away`; called again it changes nothing.
 
         `request.target` is the volume's directory; it may be missing, and goes after this.
         """
         raise NotImplementedError
 
     def _grow(self, request: Expand[S], host: Host) -> Path:
-        """Let the kernel see the new size of a connected disk, over all of its paths; gives its device."""
+        """Let the kernel see the new size of a connected disk, by `DiskPaths.grow`; gives its device."""
         raise NotImplementedError
 
     def _places(self, top: Path, host: Host) -> Iterable[Path]:
         """Give the directories of volumes below `top`, which is the type's, or its `volumeDevices`."""
         raise NotImplementedError
 
-    def _found(self, place: Path, host: Host) -> FoundDevice[S]:
-        """Say whose such a directory is, from its name and what lies in it."""
+    def _rebuilt(self, place: Path, host: Host) -> S:
+        """Rebuild a source from its directory's name and what lies in or beside it; raises NotReconstructible."""
         raise NotImplementedError
 
     def facets(self, spec: VolumeSpec[S], objects: Objects) -> Facets:
@@ -114,9 +118,63 @@ class DiskVolume(
         return own / "volumeDevices" if mode is VolumeMode.BLOCK else own
 
     def devices(self, host: Host) -> tuple[FoundDevice[S], ...]:
-        """Find what is connected for the node, whether any Pod has it or not."""
-        tops = [self._top(mode, host) for mode in VolumeMode]
-        return tuple(self._found(place, host) for top in tops for place in self._places(top, host))
+        """Find what is connected for the node, or was before a reboot, whether any Pod has it or not."""
+        return tuple(self._all_found(VolumeMode.FILESYSTEM, host)) + tuple(self._all_found(VolumeMode.BLOCK, host))
+
+    def _all_found(self, mode: VolumeMode, host: Host) -> Iterator[FoundDevice[S]]:
+        for place in self._places(self._top(mode, host), host):
+            entry = host.mounts.entry(place) if mode is VolumeMode.FILESYSTEM else None
+            try:
+                source = self._rebuilt(place, host)
+            except NotReconstructible as error:
+                yield FoundDevice(target=place, problem=str(error))
+                continue
+            yield FoundDevice(
+                target=place,
+                spec=VolumeSpec(name=place.name, type=self.handles[0].field, source=source, mode=mode),
+                device_path=entry.source if entry is not None else "",
+                selinux_label=mounted_label(entry.super_options) if entry is not None else "",
+                pod_uids=host.files.names(place) if mode is VolumeMode.BLOCK else (),
+            )
+
+    def reconstruct(self, found: Found, host: Host) -> Reconstructed[S]:
+        """Say whose a Pod's directory or link is: that of the node's mount, or block map, of the same device."""
+        device = self._number(found.path, found.mode, host)
+        for each in self._all_found(found.mode, host):
+            place = each.target if found.mode is VolumeMode.FILESYSTEM else each.target / found.pod_uid
+            if device and each.spec is not None and self._number(place, found.mode, host) == device:
+                return Reconstructed(
+                    spec=replace(each.spec, name=found.spec_name),
+                    device_path=each.device_path,
+                    selinux_label=each.selinux_label,
+                )
+        top = self._top(found.mode, host)
+        raise NotReconstructible(f"{found.path} does not say which volume it is: nothing below {top} is of its device")
+
+    @staticmethod
+    def _number(path: Path, mode: VolumeMode, host: Host) -> str:
+        """Tell the device of a mount, or the device that a link or a bind is; empty where there is none."""
+        if mode is VolumeMode.FILESYSTEM:
+            entry = host.mounts.entry(path)
+            return entry.device if entry is not None else ""
+        info = host.files.info(path, follow=True)
+        return str(info.rdev) if info is not None and info.kind == "block" else ""
+
+    def _disk(self, request: MountDevice[S] | UnmountDevice | Expand[S], host: Host) -> DiskPaths:
+        """Give the paths of the disk that a request is about."""
+        target = (
+            request.target
+            if not isinstance(request, Expand)
+            else request.device_target or self.device_target(request.spec, host)
+        )
+        return DiskPaths(
+            host,
+            self.name,
+            target,
+            f"volume {request.volume}",
+            deadline=request.deadline,
+            cancelled=request.cancelled,
+        )
 
     def mount_device(self, request: MountDevice[S], host: Host) -> DeviceMounted:
         """Connect the disk and mount its file system; what was connected before stays when that fails."""
@@ -134,12 +192,12 @@ class DiskVolume(
                 )
                 self.unmount_device(gone, host)
 
-        device = self._connect(request, host)
+        disk = self._connect(request, host)
         if request.mode is VolumeMode.FILESYSTEM:
             with taken_back(undo, f"mounting {request.target}"):
                 host.files.ensure_directory(request.target, _MODE)
-                host.filesystems.ensure_mounted(self._device_mount(request, device, host))
-        return DeviceMounted(device_path=str(device))
+                host.filesystems.ensure_mounted(self._device_mount(request, disk.device, host))
+        return DeviceMounted(device_path=str(disk.device), notices=disk.notices)
 
     def _is_used(self, request: MountDevice[S], host: Host) -> bool:
         if request.mode is VolumeMode.BLOCK:
@@ -166,6 +224,7 @@ class DiskVolume(
             host.mounts.unmount(request.target)
         self._disconnect(request, host)
         remove_mount_point(request.target, host)
+        self._disk(request, host).forget()
         return DeviceUnmounted()
 
     def mount(self, request: Mount[S], host: Host) -> Mounted:

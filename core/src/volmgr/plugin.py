@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from volmgr.disk_paths import DEGRADED, MAP_WAIT, ConnectedDisk, DiskPaths, Sight
 from volmgr.disk_volume import DiskVolume
 from volmgr.errors import (
     BusyError,
@@ -139,7 +140,9 @@ __all__ = [
     "API_VERSION",
     "CSI_FIELD",
     "DEFAULT_TYPE",
+    "DEGRADED",
     "FLEX_FIELD",
+    "MAP_WAIT",
     "SCSI_DEADLINE",
     "Applies",
     "Attach",
@@ -154,6 +157,7 @@ __all__ = [
     "CommandError",
     "CommandResult",
     "ConfigMap",
+    "ConnectedDisk",
     "Container",
     "CsiSource",
     "DeleteVolume",
@@ -164,6 +168,7 @@ __all__ = [
     "DeviceMountable",
     "DeviceMounted",
     "DeviceUnmounted",
+    "DiskPaths",
     "DiskVolume",
     "DownwardFile",
     "DriverInfo",
@@ -229,6 +234,7 @@ __all__ = [
     "SeenMount",
     "Service",
     "ServiceAccount",
+    "Sight",
     "SpecError",
     "StorageClass",
     "TransientError",

@@ -21,6 +21,7 @@ RECURSIVE = "Recursive"
 """The `seLinuxChangePolicy` of a Pod that wants its runtime to relabel every file."""
 ONE_POD = ("ReadWriteOncePod",)
 
+_CONTEXT = re.compile(r'(?:^|,)context=(?:"([^"]*)"|([^,]*))')
 _PART = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 _LEVEL = re.compile(r"[A-Za-z0-9_.,:-]+", re.ASCII)
 _SHORT_MODES = {"ReadWriteMany": "RWX", "ReadOnlyMany": "ROX", "ReadWriteOnce": "RWO", "ReadWriteOncePod": "RWOP"}
@@ -79,6 +80,12 @@ def check(options: SELinuxOptions) -> None:
 def context_option(label: str) -> tuple[str, ...]:
     """Give the mount option that gives all files a label, in quotes since levels have commas; none for no label."""
     return (f'context="{label}"',) if label else ()
+
+
+def mounted_label(options: Iterable[str]) -> str:
+    """Give the label that a mount's options, as the mount table has them, give all files; empty when they give none."""
+    found = _CONTEXT.search(",".join(options))  # the table's options were parted at the commas of levels, too
+    return (found[1] or found[2] or "") if found else ""
 
 
 class Trouble(StrEnum):

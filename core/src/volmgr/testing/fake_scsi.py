@@ -166,7 +166,16 @@ class FakeScsi:
         number = self._number(device)
         return next((each.disk for each in self._known.values() if each.rdev == number), None)
 
-    def scan(self, host: int, *, channel: int | None = None, target: int | None = None, lun: int | None = None) -> None:
+    def scan(
+        self,
+        host: int,
+        *,
+        channel: int | None = None,
+        target: int | None = None,
+        lun: int | None = None,
+        deadline: float = SCSI_DEADLINE,
+    ) -> None:
+        del deadline
         if self.machine.look(f"/sys/class/scsi_host/host{host}") is None:
             message = f"cannot scan SCSI host {host}: there is none"
             raise OperationError(message)
@@ -174,6 +183,7 @@ class FakeScsi:
             wanted = ((channel, address.channel), (target, address.target), (lun, address.lun))
             if address.host == host and all(asked in (None, is_at) for asked, is_at in wanted):
                 if self.slow:
+                    self._make_directory(_sysfs(address))  # found at once; its disk comes later
                     self.soon(partial(self._appear, address))
                 else:
                     self._appear(address)
@@ -315,7 +325,9 @@ class FakeScsi:
     def _map(self, kernel_name: str) -> MultipathMap:
         found = self._maps[kernel_name]
         disks = tuple(self._known[name].disk for name in found.paths)
-        return MultipathMap(name=found.name, kernel_name=kernel_name, wwid=found.wwid, disks=disks)
+        return MultipathMap(
+            name=found.name, kernel_name=kernel_name, wwid=found.wwid, disks=disks, size=found.shared.size
+        )
 
     def _drop(self, name: str) -> None:
         known = self._known.pop(name)

@@ -1,0 +1,369 @@
+"""The paths of a volume's disk: proved to lead to it, given as one device, grown, and taken away without a loss.
+
+Composed of the host's services, so it works on each kind of host. Where a disk is, and what lets the kernel look
+there, its volume type says. Who the disk was is remembered in `ROOT/volmgr/<type>/disks/` while it is connected.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from volmgr.errors import OperationError, taken_back
+from volmgr.host.interface import SCSI_DEADLINE, MultipathMap, ScsiAddress, ScsiDisk
+from volmgr.host.unasked import never
+from volmgr.requests import Notice
+
+if TYPE_CHECKING:
+    from volmgr.host.interface import Host
+
+MAP_WAIT = 10.0
+"""Seconds that multipathd may take to make a map of the paths; kubelet's wait for it."""
+
+DEGRADED = "PathsDegraded"
+"""The reason of the event that says which paths of a disk do not work."""
+
+_RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What is seen of a volume's disk: paths that lead to it, and addresses at which it is, if the kernel looks there.
+
+    A disk at one of the addresses need not be named.
+    """
+
+    disks: tuple[ScsiDisk, ...] = ()
+    addresses: tuple[ScsiAddress, ...] = ()
+
+
+Look = Callable[[], Sight]
+"""Looks where a volume's disk is now; changes nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectedDisk:
+    """The device of a connected disk, and what its Pods' owners should know of its paths."""
+
+    device: Path
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What the paths answered when they were asked who they are."""
+
+    answers: Mapping[ScsiDisk, str]
+    silent: Mapping[ScsiDisk, str]
+    """Those that did not answer, each with what was said instead."""
+    stale: tuple[ScsiDisk, ...]
+    """Those of which the kernel remembers another disk than there is, or that nothing is behind any more."""
+
+    @property
+    def proved(self) -> tuple[ScsiDisk, ...]:
+        return tuple(disk for disk in self.answers if disk not in self.stale)
+
+
+def _nowhere() -> None:
+    """Look nowhere else."""
+
+
+class DiskPaths:
+    """The paths of one volume's disk on one host."""
+
+    def __init__(
+        self,
+        host: Host,
+        plugin: str,
+        target: Path,
+        volume: str,
+        *,
+        deadline: float = float("inf"),
+        cancelled: Callable[[], bool] = never,
+    ) -> None:
+        """Take the volume whose directory on the node is `target`; `volume` names it in messages.
+
+        `deadline` is that of the request, in seconds on the host's clock.
+        """
+        self._host = host
+        self._scsi = host.scsi
+        self._volume = volume
+        self._deadline = deadline
+        self._cancelled = cancelled
+        name = sha256(str(target.relative_to(host.paths.root)).encode(errors="surrogateescape")).hexdigest()
+        self._record = host.paths.state / plugin.rpartition("/")[2] / "disks" / f"{name}.json"
+
+    def connect(
+        self,
+        look: Look,
+        *,
+        several: bool = False,
+        in_use: bool = False,
+        disk_wait: float = SCSI_DEADLINE,
+        map_wait: float = MAP_WAIT,
+        search: Callable[[], None] = _nowhere,
+    ) -> ConnectedDisk | None:
+        """Give the device of the disk that is seen; None when there is none after `disk_wait` seconds.
+
+        Each path is asked who it leads to, and all must say the same; what the kernel only remembers is removed and
+        looked for anew. A map is waited for, for `map_wait` seconds, when there are `several` paths or should be; one
+        that is there is always taken. While the volume is `in_use`, it must be the disk that it was. `search` is done
+        where neither disks nor addresses are seen. What this call let appear goes when it fails.
+        """
+        before = {disk.name for disk in self._seen(look).disks}
+
+        def undo() -> None:
+            self._take_away(disk for disk in self._seen(look).disks if disk.name not in before)
+
+        with taken_back(undo, f"connecting the disk of {self._volume}"):
+            found = self._sought(look, disk_wait, search)
+            if not found.disks:
+                return None
+            asked = self._asked(found.disks, in_use=in_use)
+            if asked.stale:
+                self._dismiss(asked.stale)
+                found = self._sought(look, disk_wait, search)
+                if not found.disks:
+                    return None
+                asked = self._asked(found.disks, in_use=in_use)
+            identity = self._identity(asked)
+            several = several or len(found.disks) > 1
+            over = self._map(asked.proved, map_wait=map_wait if several and not in_use else 0.0)
+            if over is not None and over.wwid != identity:
+                raise OperationError(
+                    f"{self._cannot} its paths lead to {identity}, and the multipath map over them,"
+                    f" {over.device} ({over.name}), is of {over.wwid}: flush it (multipath -f {over.name})"
+                )
+            self._remember(identity)
+        device = over.device if over is not None else self._one_of(asked, in_use=in_use).device
+        return ConnectedDisk(device=device, notices=self._notices(asked, over, several=several))
+
+    def take_away(self, look: Look, *, device: str = "") -> None:
+        """Let the disk go, which nobody has mounted any more: nothing that is buffered is lost; gone is success.
+
+        The map is flushed and removed, then each path is flushed, then each is removed; whatever fails stops it.
+        A path that is down is not flushed, if all was written by a map. `device` is what it was known by.
+        """
+        identity = self._remembered()
+        seen = [disk for disk in self._seen(look).disks if self._is(disk, identity)]
+        if identity:  # paths of which nothing else leads here any more: a port that is gone, a session that ended
+            seen += [disk for disk in self._scsi.disks() if self._scsi.remembered_identity(disk) == identity]
+        self._take_away(seen, self._known_map(identity, device))
+
+    def grow(self, look: Look) -> Path:
+        """Let the kernel see the size that the disk has now, by each of its paths; gives the device."""
+        seen = self._seen(look).disks
+        over = self._scsi.map_over(seen)
+        disks = over.disks if over is not None else seen
+        if not disks:
+            raise OperationError(f"cannot grow the disk of {self._volume}: no path to it is known")
+        for disk in disks:
+            self._scsi.rescan(disk, deadline=self._left())
+        if over is None:
+            return self._in_use(disks).device
+        self._scsi.grow_map(over, deadline=self._left())
+        return over.device
+
+    def forget(self) -> None:
+        """Forget who the disk was: it is connected no more."""
+        self._host.files.remove_file(self._record)
+
+    # Finding it
+
+    def _sought(self, look: Look, wait: float, search: Callable[[], None]) -> Sight:
+        """Look, let the kernel look where it has not found the disk, and wait for what it finds."""
+        found = self._seen(look)
+        failures: list[OperationError] = []
+        if not found.disks and not found.addresses:
+            search()
+        for address in self._missing(found):
+            try:
+                self._scan(address)
+            except OperationError as error:
+                failures.append(error)
+
+        def settled() -> Sight | None:
+            now = self._seen(look)
+            return now if now.disks and not any(map(self._is_coming, self._missing(now))) else None
+
+        wait = min(wait, self._left(wait))
+        found = self._scsi.awaited(settled, deadline=wait, cancelled=self._cancelled) or self._seen(look)
+        if failures and not found.disks:
+            raise failures[0]
+        return found
+
+    def _seen(self, look: Look) -> Sight:
+        """Look, and give the disks that the kernel has at the addresses, too."""
+        sight = look()
+        at = (self._scsi.disk_at(address) for address in sight.addresses)
+        named = {disk.name: disk for disk in (*sight.disks, *at) if disk is not None}
+        return Sight(disks=tuple(named.values()), addresses=sight.addresses)
+
+    def _missing(self, seen: Sight) -> tuple[ScsiAddress, ...]:
+        return tuple(address for address in seen.addresses if self._scsi.disk_at(address) is None)
+
+    def _is_coming(self, address: ScsiAddress) -> bool:
+        """Say whether the kernel has found a LUN, of which it has not made a disk yet."""
+        return self._host.files.info(Path(f"/sys/class/scsi_device/{address}")) is not None
+
+    def _scan(self, address: ScsiAddress) -> None:
+        self._scsi.scan(address.host, channel=address.channel, target=address.target, lun=address.lun)
+
+    # Proving it
+
+    def _asked(self, disks: Sequence[ScsiDisk], *, in_use: bool) -> _Asked:
+        """Ask each path who it leads to; raises OperationError where that is not the disk which the volume uses."""
+        answers: dict[ScsiDisk, str] = {}
+        silent: dict[ScsiDisk, str] = {}
+        for disk in disks:
+            try:
+                answers[disk] = self._scsi.identity(disk, deadline=min(SCSI_DEADLINE, self._left(SCSI_DEADLINE)))
+            except OperationError as error:
+                silent[disk] = str(error)
+        if in_use:
+            self._refuse_others(answers)
+            return _Asked(answers=answers, silent=silent, stale=())
+        changed = [disk for disk, who in answers.items() if self._scsi.remembered_identity(disk) not in ("", who)]
+        dead = [disk for disk in silent if disk.state == _RUNNING and self._is_unused(disk)]  # its port answers
+        return _Asked(answers=answers, silent=silent, stale=(*changed, *dead))
+
+    def _is_unused(self, disk: ScsiDisk) -> bool:
+        over = self._scsi.map_over([disk])
+        return self._host.block.is_free(disk.device if over is None else over.device)
+
+    def _refuse_others(self, answers: Mapping[ScsiDisk, str]) -> None:
+        was = self._remembered()
+        for disk, who in answers.items():
+            if was and who != was:
+                raise OperationError(
+                    f"{self._cannot} {disk.device} ({disk.address}) leads to the disk {who} now, and the volume in use"
+                    f" is {was}: the storage gave its LUN to another volume; give it back, or delete the volume's pods"
+                )
+
+    def _dismiss(self, stale: Iterable[ScsiDisk]) -> None:
+        """Let the kernel forget paths to what is there no more, with the unused maps over them, and look again.
+
+        The other paths of such a map go, too: multipathd gathers what appears, not what it once had.
+        """
+        gone = {disk.name: disk for disk in stale}
+        for disk in stale:
+            over = self._scsi.map_over([disk])
+            if over is not None:
+                self._scsi.remove_map(over, deadline=self._left())
+                gone |= {each.name: each for each in over.disks}
+        for disk in gone.values():
+            self._scsi.remove(disk, deadline=self._left())
+        for disk in gone.values():
+            self._scan(disk.address)
+
+    def _identity(self, asked: _Asked) -> str:
+        """Say who the disk is, as all paths say that answer; raises OperationError where nobody can say that."""
+        if asked.stale:
+            disk = asked.stale[0]
+            said = asked.silent.get(disk) or f"it leads to {asked.answers[disk]}, and is taken for another disk"
+            raise OperationError(
+                f"{self._cannot} {disk.device} ({disk.address}) was looked for anew, and still: {said}"
+            )
+        if not asked.answers:
+            raise OperationError(f"{self._cannot} no path answers: {'; '.join(asked.silent.values())}")
+        if len(set(asked.answers.values())) > 1:
+            said = ", ".join(f"{disk.device} ({disk.address}) to {who}" for disk, who in asked.answers.items())
+            raise OperationError(
+                f"{self._cannot} its paths lead to different disks: {said}; correct the volume, or what the storage"
+                " shows by these ports"
+            )
+        return next(iter(asked.answers.values()))
+
+    def _is(self, disk: ScsiDisk, identity: str) -> bool:
+        """Say whether a path is of this disk, as far as the kernel knows: where nobody knows, it is."""
+        return not identity or self._scsi.remembered_identity(disk) in ("", identity)
+
+    # Giving one device
+
+    def _map(self, disks: Sequence[ScsiDisk], *, map_wait: float) -> MultipathMap | None:
+        """Give the map over the paths; if it may take a while, with all of them in it."""
+
+        def whole() -> MultipathMap | None:
+            over = self._scsi.map_over(disks)
+            return over if over is not None and {disk.name for disk in disks} <= {d.name for d in over.disks} else None
+
+        if map_wait and whole() is None and self._scsi.multipath_runs():
+            wait = min(map_wait, self._left(map_wait))
+            self._scsi.awaited(whole, deadline=wait, cancelled=self._cancelled)
+        return self._scsi.map_over(disks)
+
+    def _one_of(self, asked: _Asked, *, in_use: bool) -> ScsiDisk:
+        return self._in_use((*asked.proved, *asked.silent)) if in_use else asked.proved[0]
+
+    def _in_use(self, disks: Sequence[ScsiDisk]) -> ScsiDisk:
+        """Give the path that is used, of a disk without a map."""
+        return next((disk for disk in disks if not self._host.block.is_free(disk.device)), disks[0])
+
+    def _notices(self, asked: _Asked, over: MultipathMap | None, *, several: bool) -> tuple[Notice, ...]:
+        said = [f"{disk.device} ({disk.address}, {disk.state}): {why}" for disk, why in asked.silent.items()]
+        if over is not None:
+            has = {disk.name for disk in over.disks}
+            said += [
+                f"{disk.device} ({disk.address}) is not in {over.name}" for disk in asked.proved if disk.name not in has
+            ]
+        elif several and self._scsi.multipath_runs():
+            said.append(
+                "multipathd made no map of them, so one alone is used; ask it why: multipath -v3 -d"
+                f" {asked.proved[0].device}"
+            )
+        elif several:
+            said.append("multipathd does not run, so one path alone is used: start it")
+        if not said:
+            return ()
+        return (Notice(DEGRADED, f"not every path to the disk of {self._volume} is used: {'; '.join(said)}"),)
+
+    # Taking it away
+
+    def _known_map(self, identity: str, device: str) -> MultipathMap | None:
+        """Find a map that may have lost all of its paths."""
+        names = (f"/dev/disk/by-id/dm-uuid-mpath-{identity}", device)
+        found = (self._scsi.map_of(Path(name)) for name in names if identity and name)
+        return next((over for over in found if over is not None and over.wwid == identity), None)
+
+    def _take_away(self, disks: Iterable[ScsiDisk], known: MultipathMap | None = None) -> None:
+        every = {disk.name: disk for disk in disks}
+        over = self._scsi.map_over(tuple(every.values())) or known
+        if over is not None:
+            self._scsi.remove_map(over, deadline=self._left())
+            every |= {disk.name: disk for disk in over.disks}
+        for disk in every.values():
+            if over is None or disk.state == _RUNNING:
+                self._scsi.flush(disk.device, deadline=self._left())
+        for disk in every.values():
+            self._scsi.remove(disk, deadline=self._left())
+
+    # Remembering it
+
+    def _remember(self, identity: str) -> None:
+        if self._remembered() == identity:
+            return
+        self._host.files.ensure_directory(self._record.parent, 0o700, parents_mode=0o700)
+        text = json.dumps({"kind": "disk", "version": 1, "volume": self._volume, "identity": identity})
+        self._host.files.write(self._record, f"{text}\n".encode(), 0o600)
+
+    def _remembered(self) -> str:
+        """Give who the disk was; empty when nobody knows."""
+        data = self._host.files.read(self._record)
+        try:
+            said: object = json.loads(data) if data else None
+        except (ValueError, RecursionError):
+            return ""
+        identity = cast("dict[str, object]", said).get("identity") if isinstance(said, dict) else None
+        return identity if isinstance(identity, str) else ""
+
+    @property
+    def _cannot(self) -> str:
+        return f"cannot connect the disk of {self._volume}:"
+
+    def _left(self, at_most: float = SCSI_DEADLINE) -> float:
+        """Give the seconds that one more step may take."""
+        return max(0.0, min(at_most, self._deadline - self._host.clock()))
