@@ -43,6 +43,7 @@ def arrange_fuse(host: Host) -> None:
     """Have ceph-fuse, too; on a real node it is there or not."""
     arrange(host)
     if isinstance(host, FakeHost):
+        host.machine.serve("fuse.ceph-fuse", "ceph-fuse")
         host.programs[FUSE_MARKER] = host.programs["ceph-fuse"] = partial(ceph_fuse, host)
 
 
@@ -52,6 +53,5 @@ def ceph_fuse(host: FakeHost, argv: tuple[str, ...], _stdin: bytes) -> CommandRe
     options = argv[argv.index("-o") + 1].split(",") if "-o" in argv else ()
     if KEY.encode() not in (host.files.read(keyring) or b""):
         return CommandResult(1, "", "ceph-fuse[7]: ceph mount failed with (1) Operation not permitted\n")
-    host.machine.served.setdefault(("fuse.ceph-fuse", "ceph-fuse"), host.machine.served["ceph", f"{MONITOR}:/"])
     host.mounts.ensure_mounted(target, "fuse.ceph-fuse", source="ceph-fuse", options=options)
     return CommandResult(0, "", "ceph-fuse[7]: starting ceph client\nceph-fuse[7]: starting fuse\n")

@@ -16,7 +16,7 @@ DEFAULT_USER = "admin"
 _NAME = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\.?"
 _IPV6 = r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*"
 _MONITOR = re.compile(rf"(?P<host>{_NAME}|\[{_IPV6}\])(?P<port>:[0-9]{{1,5}})?")
-_BARE_IPV6 = re.compile(rf"{_IPV6}:{_IPV6}")
+_BARE_IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*")  # two colons are no port
 _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@-]*")
 _SECRET_OPTIONS = ("secret=", "key=")
 
