@@ -28,7 +28,7 @@ def local_host(root: Path, *, look_deadline: float = PATIENCE) -> Host:
     A server that is asked about a path has `look_deadline` seconds to answer.
     """
     paths = Paths(Path(os.path.realpath(root)))
-    commands = LocalCommands()
+    commands, block = LocalCommands(), LocalBlockDevices()
     inquiries = Inquiries(commands, look_deadline)
     mounts, files = KernelMounts(commands, inquiries), LocalFiles(paths, inquiries)
     return Host(
@@ -36,11 +36,11 @@ def local_host(root: Path, *, look_deadline: float = PATIENCE) -> Host:
         mounts=mounts,
         files=files,
         commands=commands,
-        block=LocalBlockDevices(),
+        block=block,
         ownership=LocalOwnership(commands),
         archives=LocalArchives(paths),
         subpaths=LocalSubpaths(paths, files, mounts, inquiries),
-        scsi=LocalScsi(commands),
+        scsi=LocalScsi(commands, block),
         network=LocalNetwork(),
         kernel=read_kernel(),
         clock=time.monotonic,

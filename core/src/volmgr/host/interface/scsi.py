@@ -53,6 +53,8 @@ class MultipathMap:
     wwid: str
     """As in its UUID `mpath-36001405…`; what `identity` gives for each of its disks."""
     disks: tuple[ScsiDisk, ...] = ()
+    size: int = 0
+    """Bytes; 0 while it is being made."""
 
     @property
     def device(self) -> Path:
@@ -68,15 +70,26 @@ class Scsi(Protocol):
         ...
 
     def disk_at(self, address: ScsiAddress) -> ScsiDisk | None:
-        """Give the disk of a LUN that the kernel knows."""
+        """Give the disk of a LUN that the kernel knows, when its block device is there, too."""
         ...
 
     def disk_of(self, device: Path) -> ScsiDisk | None:
         """Give the disk whose block device (or link to it) this is; None for another kind of device, or none."""
         ...
 
-    def scan(self, host: int, *, channel: int | None = None, target: int | None = None, lun: int | None = None) -> None:
-        """Let one SCSI host look for a LUN; None is every one of them. Raises OperationError."""
+    def scan(
+        self,
+        host: int,
+        *,
+        channel: int | None = None,
+        target: int | None = None,
+        lun: int | None = None,
+        deadline: float = SCSI_DEADLINE,
+    ) -> None:
+        """Let one SCSI host look for a LUN; None is every one of them. Raises OperationError.
+
+        What it finds may appear later, also that of other LUNs: `awaited`.
+        """
         ...
 
     def identity(self, disk: ScsiDisk, *, deadline: float = SCSI_DEADLINE) -> str:
@@ -91,11 +104,14 @@ class Scsi(Protocol):
         ...
 
     def rescan(self, disk: ScsiDisk, *, deadline: float = SCSI_DEADLINE) -> ScsiDisk:
-        """Let the kernel read a disk's size anew, and give the disk as it is now."""
+        """Let the kernel read a disk's size anew, and give the disk as it is now.
+
+        What it remembers of the identity is read anew, too. Raises OperationError for a disk that does not run.
+        """
         ...
 
     def flush(self, device: Path, *, deadline: float = SCSI_DEADLINE) -> None:
-        """Write what is buffered of a block device (`blockdev --flushbufs`); raises OperationError when it fails."""
+        """Write what is buffered of a block device; raises OperationError when that, or a write since, failed."""
         ...
 
     def remove(self, disk: ScsiDisk, *, deadline: float = SCSI_DEADLINE) -> None:
@@ -106,7 +122,10 @@ class Scsi(Protocol):
         ...
 
     def map_over(self, disks: Sequence[ScsiDisk]) -> MultipathMap | None:
-        """Give the multipath map that has one of these as a path; other holders (partitions, LVM) are none."""
+        """Give the multipath map that has one of these as a path; other holders (partitions, LVM) are none.
+
+        One that is being made, or is suspended, is given, too: a map with a `size` can be used.
+        """
         ...
 
     def map_of(self, device: Path) -> MultipathMap | None:
@@ -114,11 +133,14 @@ class Scsi(Protocol):
         ...
 
     def remove_map(self, found: MultipathMap, *, deadline: float = SCSI_DEADLINE) -> None:
-        """Flush a map and take it away (`multipath -f`); gone is success. Raises BusyError, OperationError."""
+        """Flush a map and take it away (`multipath -f`); gone is success. Raises BusyError, OperationError.
+
+        A map none of whose paths works fails what is written, from then on: it would wait for a path for ever.
+        """
         ...
 
     def grow_map(self, found: MultipathMap, *, deadline: float = SCSI_DEADLINE) -> None:
-        """Let a map have the new size of its disks, which were rescanned before."""
+        """Let a map have the new size of its disks, which were rescanned before; raises OperationError."""
         ...
 
     def multipath_runs(self) -> bool:
@@ -128,8 +150,8 @@ class Scsi(Protocol):
     def awaited(
         self, look: Callable[[], T | None], *, deadline: float = SCSI_DEADLINE, cancelled: Callable[[], bool] = ...
     ) -> T | None:
-        """Give what `look` finds: at once, or when the kernel says that a device came, changed or went; None: nothing.
+        """Give what `look` finds: at once, or when the kernel or udev says that a device came, changed or went.
 
-        `deadline` is in seconds from now. It does not poll.
+        None: it found nothing in `deadline` seconds, or is cancelled. It does not poll.
         """
         ...
