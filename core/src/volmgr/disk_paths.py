@@ -132,7 +132,8 @@ class DiskPaths:
                 asked = self._asked(found.disks, in_use=in_use)
             identity = self._identity(asked)
             several = several or len(found.disks) > 1
-            over = self._map(asked.proved, map_wait=map_wait if several and not in_use else 0.0)
+            expected = several and not in_use and self._scsi.multipath_runs()
+            over = self._map(asked.proved, map_wait, expected=expected)
             if over is not None and over.wwid != identity:
                 raise OperationError(
                     f"{self._cannot} its paths lead to {identity}, and the multipath map over them,"
@@ -190,8 +191,7 @@ class DiskPaths:
             now = self._seen(look)
             return now if now.disks and not any(map(self._is_coming, self._missing(now))) else None
 
-        wait = min(wait, self._left(wait))
-        found = self._scsi.awaited(settled, deadline=wait, cancelled=self._cancelled) or self._seen(look)
+        found = self._scsi.awaited(settled, deadline=self._left(wait), cancelled=self._cancelled) or self._seen(look)
         if failures and not found.disks:
             raise failures[0]
         return found
@@ -221,7 +221,7 @@ class DiskPaths:
         silent: dict[ScsiDisk, str] = {}
         for disk in disks:
             try:
-                answers[disk] = self._scsi.identity(disk, deadline=min(SCSI_DEADLINE, self._left(SCSI_DEADLINE)))
+                answers[disk] = self._scsi.identity(disk, deadline=self._left())
             except OperationError as error:
                 silent[disk] = str(error)
         if in_use:
@@ -284,17 +284,24 @@ class DiskPaths:
 
     # Giving one device
 
-    def _map(self, disks: Sequence[ScsiDisk], *, map_wait: float) -> MultipathMap | None:
-        """Give the map over the paths; if it may take a while, with all of them in it."""
+    def _map(self, disks: Sequence[ScsiDisk], wait: float, *, expected: bool) -> MultipathMap | None:
+        """Give the map over the paths; if one is expected, or is being made, wait for it with all of them in it."""
 
         def whole() -> MultipathMap | None:
             over = self._scsi.map_over(disks)
-            return over if over is not None and {disk.name for disk in disks} <= {d.name for d in over.disks} else None
+            has = {disk.name for disk in over.disks} if over is not None and over.size else set[str]()
+            return over if {disk.name for disk in disks} <= has else None
 
-        if map_wait and whole() is None and self._scsi.multipath_runs():
-            wait = min(map_wait, self._left(map_wait))
-            self._scsi.awaited(whole, deadline=wait, cancelled=self._cancelled)
-        return self._scsi.map_over(disks)
+        over = self._scsi.map_over(disks)
+        if expected or (over is not None and not over.size):
+            self._scsi.awaited(whole, deadline=self._left(wait), cancelled=self._cancelled)
+            over = self._scsi.map_over(disks)
+        if over is not None and not over.size:
+            raise OperationError(
+                f"{self._cannot} the multipath map {over.name} ({over.device}) is not ready after {wait:g} s; see why:"
+                f" dmsetup info {over.name}"
+            )
+        return over
 
     def _one_of(self, asked: _Asked, *, in_use: bool) -> ScsiDisk:
         return self._in_use((*asked.proved, *asked.silent)) if in_use else asked.proved[0]
