@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from volmgr.disk_paths import ConnectedDisk, DiskPaths
 from volmgr.errors import DeviceLostError, NotReconstructible, taken_back
 from volmgr.host.filesystems import DEFAULT_TYPE, DeviceMount
-from volmgr.host.interface import Host
+from volmgr.host.interface import SCSI_ID, Host
 from volmgr.host.mount_points import remove_mount_point, unmounted_if_it_fails
 from volmgr.model.selinux import context_option, mounted_label
 from volmgr.model.volume import Facets, VolumeMode, VolumeSpec
@@ -32,6 +32,7 @@ from volmgr.requests import (
     Mounted,
     Objects,
     Reconstructed,
+    Requirement,
     Unmount,
     UnmountDevice,
     Unmounted,
@@ -42,6 +43,8 @@ from volmgr.volume_plugin import Attachable, BlockMappable, DeviceMountable, Exp
 S = TypeVar("S")
 
 _MODE = 0o750
+_UDEV = Path("/run/udev/control")
+_MULTIPATH = Path("/etc/multipath.conf")
 
 
 class DiskVolume(
@@ -259,3 +262,39 @@ class DiskVolume(
     def measure(self, request: Measure, host: Host) -> Measured:
         """Ask the file system."""
         return Measured.of(host.filesystems.measure(request.path))
+
+
+def disk_requirements(host: Host) -> tuple[Requirement, ...]:
+    """Say whether the node has what volumes of disks need, whatever network brings them."""
+    scsi_id = next(filter(None, map(host.commands.find, SCSI_ID)), None)
+    runs = host.scsi.multipath_runs()
+    configured = host.files.info(_MULTIPATH, follow=True) is not None
+    return (
+        Requirement(
+            check="scsi_id",
+            met=scsi_id is not None,
+            detail=f"{scsi_id or SCSI_ID[0]} asks disks who they are",
+            remedy="install udev, which brings it: no disk is used that nobody can ask",
+        ),
+        Requirement(
+            check="udev",
+            met=host.files.info(_UDEV) is not None,
+            detail=f"{_UDEV} is where udev is told of disks, which it makes links to",
+            remedy="start systemd-udevd: without it, disks are found by what the kernel says alone",
+            optional=True,
+        ),
+        Requirement(
+            check="multipathd",
+            met=runs,
+            detail="it runs" if runs else "it does not run: of several paths to a disk one alone is used",
+            remedy="install multipath-tools (device-mapper-multipath) and start multipathd",
+            optional=True,
+        ),
+        Requirement(
+            check=_MULTIPATH.name,
+            met=configured,
+            detail=f"{_MULTIPATH} is {'' if configured else 'not '}there",
+            remedy="run mpathconf --enable, or write one: some distributions do not start multipathd without it",
+            optional=True,
+        ),
+    )

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from volmgr.disk_paths import DEGRADED, MAP_WAIT, ConnectedDisk, DiskPaths, Sight
-from volmgr.disk_volume import DiskVolume
+from volmgr.disk_volume import DiskVolume, disk_requirements
 from volmgr.errors import (
     BusyError,
     CommandError,
@@ -264,6 +264,7 @@ __all__ = [
     "context_option",
     "csi_volume_name",
     "device_behind",
+    "disk_requirements",
     "downward_files",
     "driver_awaited",
     "files_of",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from volmgr.errors import BusyError, CommandError, OperationError, UncertainError
 from volmgr.host import mount_table, multipath, uevents
-from volmgr.host.interface import SCSI_DEADLINE, MultipathMap, ScsiAddress, ScsiDisk
+from volmgr.host.interface import SCSI_DEADLINE, SCSI_ID, MultipathMap, ScsiAddress, ScsiDisk
 from volmgr.host.mounts import read_table
 from volmgr.host.multipath import MultipathTools
 from volmgr.host.scsi_identity import identity_of
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_SCSI_ID = ("/usr/lib/udev/scsi_id", "/lib/udev/scsi_id")
 _ASKING = ("--whitelisted", "--replace-whitespace", "--page=0x83", "--device")
 
 
@@ -69,9 +68,9 @@ class LocalScsi:
     def identity(self, disk: ScsiDisk, *, deadline: float = SCSI_DEADLINE) -> str:
         """Ask the disk itself, by udev's scsi_id."""
         attempt = f"ask {disk.device} ({disk.address}) who it is"
-        tool = next(filter(None, map(self._commands.find, _SCSI_ID)), None)
+        tool = next(filter(None, map(self._commands.find, SCSI_ID)), None)
         if tool is None:
-            raise OperationError(f"cannot {attempt}: {_SCSI_ID[0]} is not installed; install udev")
+            raise OperationError(f"cannot {attempt}: {SCSI_ID[0]} is not installed; install udev")
         try:
             said = self._commands.run((str(tool), *_ASKING, str(disk.device)), deadline=deadline, changes=False)
         except (CommandError, UncertainError) as error:  # it only looks: nothing is left behind

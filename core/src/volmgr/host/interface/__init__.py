@@ -23,7 +23,7 @@ from volmgr.host.interface.files import FileInfo, Files, Identity
 from volmgr.host.interface.mounts import FileSystem, MountEntry, Mounts, SeenMount
 from volmgr.host.interface.network import Network
 from volmgr.host.interface.ownership import Ownership, OwnershipProgress
-from volmgr.host.interface.scsi import SCSI_DEADLINE, MultipathMap, Scsi, ScsiAddress, ScsiDisk
+from volmgr.host.interface.scsi import SCSI_DEADLINE, SCSI_ID, MultipathMap, Scsi, ScsiAddress, ScsiDisk
 from volmgr.host.interface.subpaths import Subpaths
 from volmgr.host.interface.tokens import NoTokens, Tokens
 from volmgr.host.paths import Paths
@@ -31,6 +31,7 @@ from volmgr.host.paths import Paths
 __all__ = [
     "HELPER_DEADLINE",
     "SCSI_DEADLINE",
+    "SCSI_ID",
     "Archives",
     "BlockDevices",
     "Certificate",

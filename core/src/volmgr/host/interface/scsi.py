@@ -12,6 +12,9 @@ T = TypeVar("T")
 SCSI_DEADLINE = 30.0
 """Seconds that a disk may take to appear, answer, flush or go when its caller says nothing; kubelet's wait for one."""
 
+SCSI_ID = ("/usr/lib/udev/scsi_id", "/lib/udev/scsi_id")
+"""Where udev's tool is that asks a disk who it is."""
+
 
 class ScsiAddress(NamedTuple):
     """Where a LUN is: `2:0:0:5` in sysfs."""
