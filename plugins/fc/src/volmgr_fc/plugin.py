@@ -1,24 +1,38 @@
 """fc: a LUN of a Fibre Channel storage.
 
-Behaviour: `pkg/volume/fc` of kubelet.
+Behaviour: `pkg/volume/fc` of kubelet 1.37; what it leaves out (who the disk is, failed flushes) is in `docs/fc.md`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
-from volmgr.plugin import DiskVolume, Handles
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FibreChannelSource:
-    """`fc` of a volume: a LUN at any of these ports, or a disk by its WWID."""
-
-    target_wwns: tuple[str, ...] = field(default=(), metadata={"name": "targetWWNs"})
-    lun: int | None = None
-    wwids: tuple[str, ...] = ()
-    fs_type: str = ""
-    read_only: bool = False
+from volmgr.plugin import (
+    ConnectedDisk,
+    DeviceUnmounted,
+    DiskVolume,
+    Expand,
+    Handles,
+    Host,
+    MountDevice,
+    NotReconstructible,
+    OperationError,
+    Pod,
+    Requirement,
+    Sight,
+    UnmountDevice,
+    VolumeSpec,
+    disk_requirements,
+    taken_back,
+)
+from volmgr_fc import names, sidecar
+from volmgr_fc.fabric import ONLINE, fc_hosts
+from volmgr_fc.finding import NO_HOST, look, missing_ports, not_found, search
+from volmgr_fc.names import FibreChannelSource
+from volmgr_fc.settings import FibreChannelSettings
 
 
 class FibreChannel(DiskVolume[FibreChannelSource]):
@@ -28,3 +42,92 @@ class FibreChannel(DiskVolume[FibreChannelSource]):
     api_version = 1
     handles = (Handles("fc", source=FibreChannelSource),)
     supports_mount_options = True
+    settings = FibreChannelSettings
+
+    def volume_name(self, spec: VolumeSpec[FibreChannelSource]) -> str:
+        return names.volume_name(spec.source)
+
+    def check(self, spec: VolumeSpec[FibreChannelSource], pod: Pod | None) -> None:
+        del pod
+        names.check(spec.source)
+
+    def endpoint(self, spec: VolumeSpec[FibreChannelSource]) -> str:
+        """Name the storage by its ports; by the disk alone nobody knows it."""
+        return ", ".join(sorted(spec.source.ports))
+
+    def exclusive(self, spec: VolumeSpec[FibreChannelSource]) -> tuple[str, ...]:
+        """Keep volumes apart that other lists of ports name, and that are the same disk all the same."""
+        source = spec.source
+        ports = tuple(f"fc {wwn}:{source.lun}" for wwn in sorted(source.ports))
+        return ports or tuple(f"fc {names.full_wwid(wwid) or wwid}" for wwid in sorted(source.identities))
+
+    def requirements(self, host: Host) -> tuple[Requirement, ...]:
+        hosts = fc_hosts(host)
+        online = [own for own in hosts if own.state == ONLINE]
+        port = Requirement(
+            check="fc_host",
+            met=bool(online),
+            detail=", ".join(map(str, hosts)) or "this node has no Fibre Channel host",
+            remedy="look at cable and switch: /sys/class/fc_host/*/port_state" if hosts else NO_HOST,
+        )
+        return (port, *disk_requirements(host))
+
+    def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
+        answer = super().unmount_device(request, host)
+        sidecar.remove(host, request.target)
+        return answer
+
+    def _directory(self, spec: VolumeSpec[FibreChannelSource]) -> str:
+        return names.directory(spec.source)
+
+    def _fs_type(self, source: FibreChannelSource) -> str:
+        return source.fs_type
+
+    def _connect(self, request: MountDevice[FibreChannelSource], host: Host) -> ConnectedDisk:
+        source, target = request.spec.source, request.target
+        names.check(source)
+        in_use = self._is_used(request, host)
+        if in_use:
+            _refuse_other(source, target, host)
+        with taken_back(lambda: None if in_use else sidecar.remove(host, target), f"connecting {request.volume}"):
+            sidecar.note(host, target, source)
+            settings = host.settings_of(FibreChannelSettings)
+            disk = self._disk(request, host).connect(
+                partial(look, source, host),
+                several=len(source.ports) > 1,
+                in_use=in_use,
+                disk_wait=settings.disk_wait,
+                map_wait=settings.map_wait,
+                search=partial(search, source, host),
+            )
+            if disk is None:
+                raise not_found(source, f"volume {request.volume}", host)
+        return replace(disk, notices=(*disk.notices, *missing_ports(source, f"volume {request.volume}", host)))
+
+    def _disconnect(self, request: UnmountDevice, host: Host) -> None:
+        try:
+            source = sidecar.read(host, request.target)
+        except NotReconstructible:  # no volume of ours: what is known of its disk is in the record, if anywhere
+            self._disk(request, host).take_away(Sight, device=request.device_path)
+        else:
+            self._disk(request, host).take_away(partial(look, source, host), device=request.device_path)
+
+    def _grow(self, request: Expand[FibreChannelSource], host: Host) -> Path:
+        return self._disk(request, host).grow(partial(look, request.spec.source, host))
+
+    def _places(self, top: Path, host: Host) -> Iterable[Path]:
+        places = (top / name for name in host.files.names(top) if name != names.BLOCK_MAPS)
+        return [place for place in places if (info := host.files.info(place)) and info.kind == "directory"]
+
+    def _rebuilt(self, place: Path, host: Host) -> FibreChannelSource:
+        return sidecar.read(host, place)
+
+
+def _refuse_other(source: FibreChannelSource, target: Path, host: Host) -> None:
+    """Refuse a volume whose directory another one uses: `A-B` is of the WWIDs A and B, and of the WWID A-B."""
+    with_it = sidecar.read(host, target)
+    if with_it != names.names_of(source):
+        raise OperationError(
+            f"cannot connect the disk of {names.volume_name(source)}: its directory {target} is in use by"
+            f" {names.volume_name(with_it)}; let that volume's pods end first"
+        )
