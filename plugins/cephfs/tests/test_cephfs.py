@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from volmgr.plugin import (
+    CommandError,
     CommandResult,
     Facets,
     ObjectMeta,
@@ -22,12 +23,14 @@ from volmgr.plugin import (
     SecretReference,
     SpecError,
     TransientError,
+    UnansweredError,
     UncertainError,
 )
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed, Volume, When, pod
 from volmgr_cephfs.clients import FUSE_MARKER
 from volmgr_cephfs.contract import KEY, MONITOR, arrange, arrange_fuse, ceph_fuse
 from volmgr_cephfs.plugin import CephFs
+from volmgr_cephfs.settings import CephFsSettings, Client
 from volmgr_cephfs.source import CephFsSource
 
 SECRET = Secret(metadata=ObjectMeta(name="ceph"), data={"key": KEY.encode()})
@@ -65,6 +68,19 @@ def private(host: FakeHost) -> dict[Path, str]:
 
 def holds_the_key(host: FakeHost) -> list[Path]:
     return [path for path, what in host.tree().items() if KEY in what and path != Path("/etc/ceph/admin.secret")]
+
+
+class Waiting(FaultHost):
+    """A host on which mounting takes its time."""
+
+    seconds = 0.0
+
+    def perform(
+        self, verb: str, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Any:  # noqa: ANN401 - whatever is called
+        if verb == "mounts.ensure_mounted" and isinstance(self.inner, FakeHost):
+            self.inner.advance(self.seconds)
+        return super().perform(verb, function, args, kwargs)
 
 
 class Watched:
@@ -196,8 +212,10 @@ def test_ceph_fuse_is_told_monitors_path_user_and_options() -> None:
     ("code", "said", "hint"),
     [
         (0, "ceph-fuse[7]: starting ceph client", ""),
-        (1, "ceph mount failed with (110) Connection timed out", "; the monitors do not answer: look at"),
         (1, "ceph mount failed with (1) Operation not permitted", "; the key is another one than the user's"),
+        (1, "failed to fetch mon config (--no-mon-config to skip)", "; the key is another one than the user's"),
+        (1, "can't open ceph.conf: (2) No such file or directory", ""),
+        (33, "fuse: unknown option `nosuch'\nceph-fuse[583]: fuse failed to start", ""),
         (-11, "", ""),
     ],
 )
@@ -216,10 +234,70 @@ def test_a_ceph_fuse_that_does_not_say_that_it_starts_has_failed_and_nothing_is_
         OperationError, match=r"cannot mount / of the Ceph file system at 127\.0\.0\.1:6789 as admin"
     ) as caught:
         of.mount(host)
-    assert f"exited with {code} and said: {said or 'nothing'}{hint}" in str(caught.value)
+    shown = "" if "ceph.conf" in said else "".join(f"{line}: " for line in said.splitlines())
+    assert f"as admin: {shown}ceph-fuse exited with {code}{hint}" in str(caught.value)
     assert host.table == {}
     assert host.files.info(of.target(host)) is None
     assert holds_the_key(host) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(6, r"laggy; no metadata server is up, or the key"), (7, r"as admin within 7 s: mount")]
+)
+def test_a_kernel_that_has_waited_for_all_of_its_time_says_that_nobody_answers(seconds: float, expected: str) -> None:
+    host = kernel_host().with_settings(CephFsSettings(answer_within=7))
+    refusal = CommandError(("mount",), 32, "mount error: no mds server is up or the cluster is laggy\n")
+    faulty = Waiting(host, [Fault(2, refusal, verb="mounts.ensure_mounted")])
+    faulty.seconds = seconds
+    with pytest.raises(OperationError, match=expected) as caught:
+        volume().mount(faulty)
+    assert isinstance(caught.value, UnansweredError) == (seconds == 7)
+    assert host.table == {}
+
+
+def test_a_ceph_fuse_that_has_waited_for_all_of_its_time_says_that_nobody_answers() -> None:
+    host = fuse_host().with_settings(CephFsSettings(answer_within=7))
+
+    def waits(argv: tuple[str, ...], _stdin: bytes) -> CommandResult:
+        assert "--client_mount_timeout=7" in argv
+        host.advance(7)
+        return CommandResult(1, "", "failed to fetch mon config (--no-mon-config to skip)")
+
+    host.programs["ceph-fuse"] = waits
+    with pytest.raises(UnansweredError, match=r"as admin within 7 s: failed to fetch mon config"):
+        volume().mount(host)
+
+
+def test_the_kernel_waits_as_long_as_the_configuration_says() -> None:
+    host = kernel_host().with_settings(CephFsSettings(answer_within=7))
+    assert "mount_timeout=7" in given(host, volume())["options"]
+
+
+@pytest.mark.parametrize(
+    ("client", "make", "expected"), [(Client.FUSE, kernel_host, FUSE), (Client.KERNEL, fuse_host, "ceph")]
+)
+def test_the_configuration_may_say_which_client(client: Client, make: Callable[[], FakeHost], expected: str) -> None:
+    host = make().with_settings(CephFsSettings(client=client))
+    host.machine.serve(FUSE, "ceph-fuse")
+    host.programs["ceph-fuse"] = partial(ceph_fuse, host)
+    volume().mount(host)
+    assert list(host.table.values()) == [expected]
+
+
+@pytest.mark.parametrize("fields", [{"answer_within": 0}, {"force_after": -1.0}])
+def test_times_that_are_none_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="write seconds, such as 60"):
+        CephFsSettings(**fields)
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_a_volume_whose_cluster_does_not_answer_is_unmounted_by_force(lazy: bool) -> None:
+    host = kernel_host().with_settings(CephFsSettings(force_after=0.0, lazy_unmount=lazy))
+    of = volume()
+    of.mount(host)
+    host.machine.silent.add("127.0.0.1")
+    of.unmount(host)
+    assert host.table == {}
 
 
 def test_a_ceph_fuse_that_says_that_it_starts_and_mounts_nothing_is_uncertain() -> None:

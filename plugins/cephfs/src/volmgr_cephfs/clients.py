@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from volmgr.plugin import CommandError, CommandResult, Host, OperationError, UncertainError
+from volmgr.plugin import CommandError, Host, OperationError, UnansweredError, UncertainError
+from volmgr_cephfs.settings import CephFsSettings, Client
 from volmgr_cephfs.source import CephFsSource
 
 FUSE_MARKER = "/sbin/mount.fuse.ceph"
@@ -14,25 +15,29 @@ FUSE_MARKER = "/sbin/mount.fuse.ceph"
 FSTYPES = ("ceph", "fuse.ceph-fuse")
 
 _STARTED = "starting fuse"
-_MOUNT_TIMEOUT = 60  # seconds; what the kernel's client waits for monitors, CEPH_MOUNT_TIMEOUT_DEFAULT
+_KERNELS_TIMEOUT = 60  # seconds; what the kernel's client waits for by itself, CEPH_MOUNT_TIMEOUT_DEFAULT
+_ALL = range(-64, 256)  # exit codes, and signals that ended it
+_NOISE = ("parsing config file", "ceph.conf", "using default settings", "init, newargv")
+_WHO = "the key is another one than the user's, or the user may not use this path"
 _HINTS = (
-    ("no mds", "the monitors do not answer, or no metadata server is up: look at `ceph status`"),
-    ("timed out", "the monitors do not answer: look at `ceph status`, and at the way to them"),
-    ("permission denied", "the key is another one than the user's, or the user may not use this path"),
-    ("not permitted", "the key is another one than the user's, or the user may not use this path"),
-    ("no such file", "the path does not exist in this file system; make it"),
+    ("no mds", f"no metadata server is up, or {_WHO}: look at `ceph status`"),
+    ("mon config", _WHO),
+    ("permission denied", _WHO),
+    ("not permitted", _WHO),
+    ("no such file", "the path does not exist in this file system: make it"),
     ("not supported by the system", "this kernel has no client: load its module ceph, or install ceph-fuse"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """One mount; `deadline` is in seconds from now."""
+    """One mount; `answer_within` and `deadline` are in seconds from now."""
 
     source: CephFsSource
     target: Path
     options: tuple[str, ...]
     key: str = field(repr=False)
+    answer_within: int
     deadline: float
 
     @property
@@ -44,7 +49,8 @@ class Wanted:
 
 def uses_fuse(host: Host) -> bool:
     """Say whether this node mounts by ceph-fuse."""
-    return host.commands.find(FUSE_MARKER) is not None
+    client = host.settings_of(CephFsSettings).client
+    return client is Client.FUSE or (client is Client.AUTO and host.commands.find(FUSE_MARKER) is not None)
 
 
 def key_file(source: CephFsSource, key: str, *, fuse: bool) -> str:
@@ -54,21 +60,23 @@ def key_file(source: CephFsSource, key: str, *, fuse: bool) -> str:
 
 def mount_by_kernel(wanted: Wanted, file: Path, host: Host) -> None:
     """Mount by the kernel's client; mount.ceph reads the file and hands the key to the kernel, not to the options."""
-    source = wanted.source
+    source, patience = wanted.source, wanted.answer_within
+    timeout = () if patience == _KERNELS_TIMEOUT else (f"mount_timeout={patience}",)
+    started = host.clock()
     try:
         host.mounts.ensure_mounted(
             wanted.target,
             "ceph",
             source=f"{','.join(source.addresses)}:{source.directory}",
-            options=(*wanted.options, f"name={source.name}", f"secretfile={file}"),
+            options=(*wanted.options, *timeout, f"name={source.name}", f"secretfile={file}"),
             deadline=wanted.deadline,
         )
     except CommandError as error:
-        raise _refused(wanted, error.stderr) from error
+        raise _refused(wanted, error.stderr, host.clock() - started) from error
 
 
 def mount_by_fuse(wanted: Wanted, file: Path, host: Host) -> None:
-    """Mount by a server of its own, which says that it started and stays when its command has ended."""
+    """Mount by a server of its own, which says that it started, and stays when its command has ended."""
     source = wanted.source
     argv = (
         "ceph-fuse",
@@ -77,23 +85,28 @@ def mount_by_fuse(wanted: Wanted, file: Path, host: Host) -> None:
         str(wanted.target),
         *("-r", source.directory),
         *("--id", source.name),
-        f"--client_mount_timeout={_MOUNT_TIMEOUT}",
+        f"--client_mount_timeout={wanted.answer_within}",
         *(("-o", ",".join(wanted.options)) if wanted.options else ()),
     )
-    result = host.commands.run(host.commands.lasting(argv), deadline=wanted.deadline, accept=range(-64, 256))
-    if result.exit_code or _STARTED not in result.stdout + result.stderr:
-        raise _refused(wanted, _said(result))
+    started = host.clock()
+    result = host.commands.run(host.commands.lasting(argv), deadline=wanted.deadline, accept=_ALL)
+    said = f"{result.stdout}\n{result.stderr}"
+    if result.exit_code or _STARTED not in said:
+        raise _refused(wanted, f"{said}\nceph-fuse exited with {result.exit_code}", host.clock() - started)
     if not host.mounts.is_mount_point(wanted.target):
         raise UncertainError(f"cannot {wanted.label}: ceph-fuse has started, but nothing is mounted there")
 
 
-def _said(result: CommandResult) -> str:
-    said = (result.stderr.strip() or result.stdout.strip()) or "nothing"
-    return f"ceph-fuse exited with {result.exit_code} and said: {said}"
+def _refused(wanted: Wanted, said: str, seconds: float) -> OperationError:
+    """Give the error of a client, with what it means; the key is never in it.
 
-
-def _refused(wanted: Wanted, said: str) -> OperationError:
-    """Give the error of a client, with what it means; the key is never in it."""
-    text = said.strip().replace(wanted.key, "<masked>") or "no message"
+    Both clients say of monitors that are silent what they say of a wrong key; but only then they wait for all of their
+    time.
+    """
+    lines = [line.strip() for line in said.splitlines()]
+    told = dict.fromkeys(line for line in lines if line and not any(noise in line for noise in _NOISE))
+    text = ": ".join([*told][-3:]).replace(wanted.key, "<masked>") or "no message"
+    if seconds >= wanted.answer_within:
+        return UnansweredError(f"cannot {wanted.label} within {wanted.answer_within} s: {text}")
     hint = next((hint for word, hint in _HINTS if word in text.lower()), "")
     return OperationError(f"cannot {wanted.label}: {text}" + (f"; {hint}" if hint else ""))

@@ -30,10 +30,12 @@ from volmgr.plugin import (
     VolumePlugin,
     VolumeSpec,
     remove_mount_point,
+    unmount_served,
     unmounted_if_it_fails,
 )
 from volmgr_cephfs.clients import FSTYPES, FUSE_MARKER, Wanted, key_file, mount_by_fuse, mount_by_kernel, uses_fuse
 from volmgr_cephfs.keys import forget, key_of, private_file
+from volmgr_cephfs.settings import CephFsSettings
 from volmgr_cephfs.source import CephFsSource, check, check_options, secret_ref
 
 _MODE = 0o750
@@ -48,6 +50,7 @@ class CephFs(VolumePlugin[CephFsSource], Measurable):
     api_version = 1
     handles = (Handles("cephfs", source=CephFsSource),)
     supports_mount_options = True
+    settings = CephFsSettings
 
     def volume_name(self, spec: VolumeSpec[CephFsSource]) -> str:
         return f"[{' '.join(spec.source.monitors)}]"
@@ -85,6 +88,7 @@ class CephFs(VolumePlugin[CephFsSource], Measurable):
             target=request.target,
             options=_options(request),
             key=key_of(request, host),
+            answer_within=host.settings_of(CephFsSettings).answer_within,
             deadline=request.deadline - host.clock(),
         )
         mount = mount_by_fuse if fuse else mount_by_kernel
@@ -99,7 +103,14 @@ class CephFs(VolumePlugin[CephFsSource], Measurable):
         if request.target.name.endswith(_KEYRING):
             host.files.remove_tree(request.target, cancelled=request.cancelled)
             return Unmounted()
-        host.mounts.unmount_below(request.target)
+        settings = host.settings_of(CephFsSettings)
+        unmount_served(
+            request.target,
+            host,
+            force_after=settings.force_after,
+            lazy=settings.lazy_unmount,
+            until=request.deadline,
+        )
         remove_mount_point(request.target, host)
         host.files.remove_tree(request.target.with_name(request.target.name + _KEYRING), cancelled=request.cancelled)
         return Unmounted()
