@@ -52,6 +52,9 @@ class Config:
     """Errors kept per Pod; kubelet's maxPodErrors."""
     operation_deadline: float = _duration("operation_deadline", 120.0)
     """What one operation may take before it is uncertain; kubelet's CSI call timeout, 2 min."""
+    look_deadline: float = _duration("look_deadline", 10.0)
+    """What the server of a network or FUSE file system may take to answer for a path that is looked at: whether it is
+    there, how full it is, a subPath to be bound."""
     quarantine_grace: float = _duration("quarantine_grace", 5.0)
     """How much longer a thread may take to notice its deadline before it is left alone and named."""
     ownership_event_delay: float = _duration("ownership_event_delay", 30.0)
@@ -122,8 +125,8 @@ class Config:
                 raise ValueError(f"{name} is {getattr(self, name)}; write 1 or more")
         if not 0 < self.backoff_initial <= self.backoff_max:
             raise ValueError("backoff_initial is 0 or longer than backoff_max; write 500ms and 2m, for example")
-        longer = ("operation_deadline", "wait_event_after", "rescan_interval", "record_retry", "reload_check_deadline")
-        for name in longer:
+        longer = ("operation_deadline", "look_deadline", "wait_event_after", "rescan_interval", "record_retry")
+        for name in (*longer, "reload_check_deadline"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is 0; write how long, such as 2m")
 

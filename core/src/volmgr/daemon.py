@@ -96,7 +96,7 @@ class Daemon:
         inherited = reload.inherited()
         self._options = options
         self.config = options.configuration()
-        self.host = local_host(root.ensure_directory(options.root_dir))
+        self.host = local_host(root.ensure_directory(options.root_dir), look_deadline=self.config.look_deadline)
         self.lock = inherited.lock if inherited else root.lock(self.host)
         self.listener = socket.socket(fileno=inherited.socket) if inherited else listen(options.socket)
         self.listener.settimeout(0)

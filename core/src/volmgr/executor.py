@@ -52,8 +52,14 @@ class Executor:
     def perform(self, job: Job) -> Result:
         """Perform a job and say how it went; never raises."""
         started = time.monotonic()
-        with noted(partial(self._helpers.note, job.held, needed=job.operation.verb.is_making)):
+        with noted(partial(self._helpers.note, job.held, needed=job.operation.verb.is_making)) as notebook:
             result = self._classified(job)
+        for helper in notebook.stuck:
+            job.progress(
+                f"process {helper.pid} ({helper.name}) cannot be killed: it waits in the kernel, probably for a server"
+                " that does not answer"
+            )
+            helper.ended.wait()  # until then nobody else may touch what it may still change
         if result.ending in {Ending.FAILED, Ending.UNCHANGED} and job.operation.verb.is_making:
             self._take_back(job, result)
         return replace(result, seconds=time.monotonic() - started)

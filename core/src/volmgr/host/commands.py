@@ -18,7 +18,7 @@ from pathlib import Path
 from volmgr.errors import CommandError, OperationError, UncertainError
 from volmgr.host import noted, processor, scopes, syscalls
 from volmgr.host.interface import HELPER_DEADLINE, CommandResult
-from volmgr.host.noted import Note, StartedHelper
+from volmgr.host.noted import Note, Notebook, StartedHelper, StuckHelper
 
 GRACE = 0.5
 """Seconds between SIGTERM, on which mount.nfs and others clean up, and SIGKILL."""
@@ -57,19 +57,19 @@ class LocalCommands:
             raise OperationError(f"cannot run {argv[0]}: it is not installed; install the package that brings it")
         if cancelled is not None and cancelled():
             raise OperationError(f"{argv[0]} was not run: the operation is cancelled")
-        note, until = noted.current.get() if changes else None, time.monotonic() + deadline
+        notebook, until = noted.current.get() if changes else None, time.monotonic() + deadline
         with processor.spread_meanwhile():
-            child = _Child(path, argv, _environment(environment), told, gated=note is not None)
+            child = _Child(path, argv, _environment(environment), told, gated=notebook is not None)
         try:
-            if note is not None:
-                child.let_run(note, _short_name(argv), until)
+            if notebook is not None:
+                child.let_run(notebook.note, _short_name(argv), until)
             ended = child.wait(stdin, until, cancelled)
             if ended is not None:
-                child.kill(ended)
+                child.kill(ended, StuckHelper(_short_name(argv), child.pid), notebook)
         finally:
             child.close()
         result = child.result()
-        if note is not None and result.exit_code in _NOT_EXECUTED and result.stderr.startswith(_STUB[-1]):
+        if notebook is not None and result.exit_code in _NOT_EXECUTED and result.stderr.startswith(_STUB[-1]):
             raise OperationError(f"cannot run {path}: {result.stderr.strip().rpartition(': ')[2].lower()}")
         if result.exit_code not in accept:
             raise CommandError(argv, result.exit_code, result.stderr)
@@ -92,6 +92,10 @@ class LocalCommands:
 
 class UnkillableError(UncertainError):
     """A helper was to end and has not: it waits in the kernel, and may still do what it was asked for."""
+
+    def __init__(self, message: str, helper: StuckHelper) -> None:
+        super().__init__(message)
+        self.helper = helper
 
 
 class _Child:
@@ -174,18 +178,21 @@ class _Child:
                 self._reap()
                 return None
 
-    def kill(self, reason: str) -> None:
-        """End the process group and raise: nobody knows what the helper had done."""
+    def kill(self, reason: str, stuck: StuckHelper, notebook: Notebook | None) -> None:
+        """End the process group and raise: nobody knows what the helper had done. One that stays is written down."""
         for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, _LAST_WAIT)):
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
             if self._ends_within(patience):
                 self._kill_rest()
                 raise UncertainError(f"{self._name} {reason} and was killed{self._last_words()}")
-        threading.Thread(target=self._await_end, daemon=True).start()
+        if notebook is not None:
+            notebook.stuck.append(stuck)
+        threading.Thread(target=self._await_end, args=(stuck,), daemon=True).start()
         raise UnkillableError(
             f"{self._name} {reason}, and process {self.pid} cannot be killed: it waits in the kernel,"
-            " probably for a server that does not answer"
+            " probably for a server that does not answer",
+            stuck,
         )
 
     def result(self) -> CommandResult:
@@ -255,9 +262,10 @@ class _Child:
             if not self._drain(descriptor):
                 return
 
-    def _await_end(self) -> None:
+    def _await_end(self, stuck: StuckHelper) -> None:
         os.waitid(os.P_PID, self.pid, os.WEXITED)
         self._ended()
+        stuck.ended.set()
 
     def _ends_within(self, seconds: float) -> bool:
         waiting = select.poll()

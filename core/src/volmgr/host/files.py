@@ -10,11 +10,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from volmgr.errors import OperationError
+from volmgr.errors import CommandError, OperationError
 from volmgr.host import removal, syscalls, trees
+from volmgr.host.commands import LocalCommands
+from volmgr.host.inquiries import Inquiries
 from volmgr.host.interface import FileInfo, Identity
-from volmgr.host.opening import Opener, is_missing, raise_unless_gone, read, remedy, sync, write_new
+from volmgr.host.opening import GONE, Opener, is_missing, raise_unless_gone, read, remedy, sync, write_new
 from volmgr.host.paths import Paths
+from volmgr.host.served import is_served
 from volmgr.host.trash import Trash
 from volmgr.host.unasked import never
 from volmgr.model.payload import Payload
@@ -30,25 +33,44 @@ _KINDS = {
 }
 
 
+_STAT = "%f %t %T %u %g %s %d %i"  # in hexadecimal: mode and the device that it is; owner, group, size, device, inode
+
+
 class LocalFiles:
     """Files of this machine."""
 
-    def __init__(self, paths: Paths) -> None:
+    def __init__(self, paths: Paths, inquiries: Inquiries | None = None) -> None:
+        self._inquiries = inquiries or Inquiries(LocalCommands())
         self._opener = Opener(paths.root)
         self._trash = Trash(paths.trash)
         self._numbers = itertools.count()
 
     def info(self, path: Path, *, follow: bool = False) -> FileInfo | None:
-        """Stat `path`; None when it (or, following, its target) is missing."""
+        """Stat `path`; None when it (or, following, its target) is missing.
+
+        Where a server answers for it, a process that can be ended asks: raises UncertainError if it does not answer.
+        """
+        if is_served(path, follow=follow):
+            return self._info_served(path, follow=follow)
         try:
             found = os.stat(path, follow_symlinks=follow)
         except OSError as error:
             raise_unless_gone(f"look at {path}", error)
             return None
-        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "unknown")
-        mode = stat.S_IMODE(found.st_mode)
         place = (found.st_dev, found.st_ino, found.st_rdev)
-        return FileInfo(kind, mode, found.st_uid, found.st_gid, found.st_size, *place)
+        return _info(found.st_mode, found.st_uid, found.st_gid, found.st_size, *place)
+
+    def _info_served(self, path: Path, *, follow: bool) -> FileInfo | None:
+        argv = ("stat", *(("-L",) if follow else ()), f"--format={_STAT}", "--", str(path))
+        try:
+            said = self._inquiries.ask(path, argv).stdout.split()
+        except CommandError as error:
+            if any(os.strerror(number) in error.stderr for number in GONE):
+                return None
+            raise OperationError(f"cannot look at {path}: {error.stderr.strip()}") from error
+        mode, major, minor = (int(text, 16) for text in said[:3])
+        uid, gid, size, device, inode = map(int, said[3:])
+        return _info(mode, uid, gid, size, device, inode, os.makedev(major, minor))
 
     def identity(self, path: Path) -> Identity | None:
         """Give the identity of `path`, not following a last symbolic link; None when missing."""
@@ -325,10 +347,12 @@ class LocalFiles:
 
     def _check_kind(self, path: Path, directory: int, wanted: int) -> None:
         """Refuse what is there but of another kind; a link to the right kind will do where links are followed."""
-        kind = stat.S_IFMT(os.stat(path.name, dir_fd=directory, follow_symlinks=False).st_mode)
+        kind = stat.S_IFMT(
+            syscalls.statx(path.name, descriptor=directory).mode
+        )  # of a mount, without asking its server
         if kind == stat.S_IFLNK != wanted and not self._opener.is_below_root(path):
             try:
-                kind = stat.S_IFMT(os.stat(path.name, dir_fd=directory).st_mode)
+                kind = stat.S_IFMT(syscalls.statx(path.name, descriptor=directory, follow=True).mode)
             except FileNotFoundError as error:
                 raise OperationError(f"refused {path}: it is a symbolic link to nothing; remove it") from error
         if kind != wanted:
@@ -348,3 +372,8 @@ class LocalFiles:
         with self._opener.existing_parent(path) as directory:
             if directory is not None:
                 removal.remove_tree(path, directory, cancelled=cancelled)
+
+
+def _info(mode: int, uid: int, gid: int, size: int, device: int, inode: int, rdev: int) -> FileInfo:
+    kind = _KINDS.get(stat.S_IFMT(mode), "unknown")
+    return FileInfo(kind, stat.S_IMODE(mode), uid, gid, size, device, inode, rdev)

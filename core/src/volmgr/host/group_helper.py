@@ -22,6 +22,7 @@ from volmgr.host.group_walk import GroupWalk
 
 REFUSED = 3
 """The exit code of a walk that failed and said why."""
+_MAY_BE_RIGHT = "--may-be-right"
 _MOST = 4  # more processes only wait for each other's locks
 _TICK = 1000  # milliseconds
 _LONGEST = 2000  # characters of a path in an answer: a write of up to 4,096 bytes to a pipe is whole
@@ -30,17 +31,21 @@ _COUNTS = struct.Struct("=QQ")
 Answer = dict[str, object]
 
 
-def command(path: str, group: int, bits: int) -> tuple[str, ...]:
-    """Give what to execute; without site packages, whose directories would be read first."""
+def command(path: str, group: int, bits: int, *, may_be_right: bool = False) -> tuple[str, ...]:
+    """Give what to execute; without site packages, whose directories would be read first.
+
+    With `may_be_right`, nothing is done where the root shows that all was done before.
+    """
     here = __file__.removesuffix("/volmgr/host/group_helper.py")
     code = f"import sys; sys.path.append({here!r}); from volmgr.host import group_helper; group_helper.main()"
-    return (sys.executable, "-I", "-S", "-c", code, path, str(group), str(bits))
+    more = (_MAY_BE_RIGHT,) if may_be_right else ()
+    return (sys.executable, "-I", "-S", "-c", code, path, str(group), str(bits), *more)
 
 
 def main() -> None:
     """Walk; the arguments are those that `command` gives."""
     crew = _Crew(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), min(_MOST, len(os.sched_getaffinity(0))))
-    answer = crew.below() or crew.root()
+    answer = (_MAY_BE_RIGHT in sys.argv[4:] and crew.look()) or crew.below() or crew.root()
     crew.tell()
     if answer:
         _say(answer)
@@ -55,6 +60,10 @@ class _Crew:
         self._size = size
         self._counts = mmap.mmap(-1, size * _COUNTS.size)
         self._daemon = os.getppid()
+
+    def look(self) -> Answer:
+        """End all if the root shows that nothing is left to do; gives why that cannot be seen."""
+        return self._attempt(0, _end_if_right)
 
     def below(self) -> Answer:
         """Let each process walk its part; gives the first failure, which ends all."""
@@ -117,6 +126,11 @@ class _Crew:
         word = os.read(reading, 1 << 16)
         answer: Answer = json.loads(word.partition(b"\n")[0]) if word else {}
         return answer
+
+
+def _end_if_right(walk: GroupWalk) -> None:
+    if walk.root_matches():
+        sys.exit(0)
 
 
 def _say(word: object) -> None:

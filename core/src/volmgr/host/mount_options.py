@@ -83,9 +83,6 @@ _DROPPED = frozenset({"defaults", "_netdev", "auto", "noauto", "nofail", "user",
 PER_MOUNT = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME | MS_RELATIME
 """Flags that belong to one mount, and that a bind inherits from its source."""
 
-# statfs(2) numbers relatime otherwise than mount(2); the other flags of PER_MOUNT are the same.
-_ST_RELATIME = 0x1000
-
 
 @dataclass(frozen=True, slots=True)
 class MountOptions:
@@ -142,9 +139,3 @@ def split_options(options: Iterable[str]) -> list[str]:
 def masked(options: Iterable[str], sensitive: Iterable[str]) -> tuple[str, ...]:
     """Give options as a message may show them; `<masked>` stands for sensitive ones."""
     return (*options, *(["<masked>"] if list(sensitive) else []))
-
-
-def flags_of_statfs(flags: int) -> int:
-    """Translate the flags that statfs reports of a mount into those of mount(2)."""
-    same = PER_MOUNT & ~MS_RELATIME
-    return flags & same | (MS_RELATIME if flags & _ST_RELATIME else 0)

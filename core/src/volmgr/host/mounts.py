@@ -14,9 +14,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from volmgr.errors import BusyError, CommandError, OperationError, UncertainError
-from volmgr.host import mount_options, mount_table, stat_mount, syscalls
+from volmgr.host import mount_options, mount_table, served, stat_mount, syscalls
 from volmgr.host.file_system_types import CORRUPTED, LOCAL_TYPES, is_fuse, type_name
 from volmgr.host.holders import holders
+from volmgr.host.inquiries import Inquiries
 from volmgr.host.interface import HELPER_DEADLINE, Commands, FileSystem, MountEntry, SeenMount
 from volmgr.host.mount_options import MS_BIND, MS_RDONLY, MS_REC, MS_REMOUNT, MountOptions, parse_options
 from volmgr.host.opening import GONE
@@ -24,6 +25,7 @@ from volmgr.host.survey import mounts_within
 
 _STACKED = 128  # a bound for what may be stacked on one path
 _PASSES = 16  # how often mounts that hide others are looked through
+_STATFS = "%t %S %b %a %c %d"  # type, size of a block, blocks, those to be had, inodes, free ones
 _DEAD = (errno.ENOTCONN, errno.ESTALE)  # nothing but a new mount helps against these
 _MISSING = syscalls.Statx(mode=0, device=0, inode=0, mount=0, mount_root=False)
 
@@ -33,8 +35,9 @@ _log = logging.getLogger(__name__)
 class KernelMounts:
     """Mounts of this process's mount namespace."""
 
-    def __init__(self, commands: Commands) -> None:
+    def __init__(self, commands: Commands, inquiries: Inquiries | None = None) -> None:
         self._commands = commands
+        self._inquiries = inquiries or Inquiries(commands)
 
     def table(self) -> tuple[MountEntry, ...]:
         """Read the whole mount table, oldest mount first."""
@@ -191,12 +194,24 @@ class KernelMounts:
             raise BusyError(f"cannot unmount what is below {path}: other mounts hide {names}")
 
     def file_system(self, path: Path) -> FileSystem:
-        """Ask statfs about `path`."""
+        """Ask statfs about `path`; where a server answers for it, by a process that can be ended."""
+        attempt = f"ask for the file system of {path}"
+        if served.is_served(path, follow=True):
+            return self._file_system_served(path, attempt)
         try:
             found = syscalls.statfs(str(path))
         except OSError as error:
-            raise syscalls.failed(f"ask for the file system of {path}", error) from error
+            raise syscalls.failed(attempt, error) from error
         return FileSystem(type_name(found.type), found.size, found.available, found.inodes, found.inodes_free)
+
+    def _file_system_served(self, path: Path, attempt: str) -> FileSystem:
+        try:
+            said = self._inquiries.ask(path, ("stat", "-f", "-L", f"--format={_STATFS}", "--", str(path)))
+        except CommandError as error:
+            raise OperationError(f"cannot {attempt}: {error.stderr.strip()}") from error
+        magic, block, blocks, available, inodes, free = said.stdout.split()
+        size = int(block)
+        return FileSystem(type_name(int(magic, 16)), size * int(blocks), size * int(available), int(inodes), int(free))
 
     def lives(self, target: Path, *, deadline: float | None = None) -> bool:
         """Say whether a living mount is there; a dead one is taken away."""
@@ -217,7 +232,7 @@ class KernelMounts:
     def _answers(self, target: Path, deadline: float) -> bool:
         """Ask a server whether it is there, by a process that can be killed; False when the mount is dead for good."""
         try:
-            self._commands.run(("stat", "--format=%i", str(target)), deadline=deadline, changes=False)
+            self._inquiries.ask(target, ("stat", "--format=%i", str(target)), deadline=deadline)
         except CommandError as error:
             if any(os.strerror(number) in error.stderr for number in _DEAD):
                 return False
@@ -230,12 +245,12 @@ class KernelMounts:
             return
         attempt = f"apply options to the bind of {source} on {target}"
         try:
-            inherited = mount_options.flags_of_statfs(syscalls.statfs(str(source)).flags)
-            now = mount_options.flags_of_statfs(syscalls.statfs(str(target)).flags)
+            inherited = _flags(source, follow=True)
+            now = _flags(target)
         except OSError as error:
             raise syscalls.failed(attempt, error) from error
         # Without MS_STRICTATIME and MS_NOATIME the kernel adds relatime by itself.
-        wanted = parsed.over(inherited & mount_options.PER_MOUNT) | inherited & MS_RDONLY
+        wanted = parsed.over(inherited) | inherited & MS_RDONLY
         if now != wanted:
             _call(attempt, "", target, MS_REMOUNT | MS_BIND | wanted & ~MS_REC)
 
@@ -271,6 +286,12 @@ class KernelMounts:
         raise OperationError(f"cannot unmount {target}: {result.stderr.strip()}")
 
 
+def _flags(path: Path, *, follow: bool = False) -> int:
+    """Give the flags of the mount that a path lies on, as statfs would, but ask no server; raises OSError."""
+    words = served.options_of(syscalls.statx(str(path), follow=follow))
+    return parse_options(words).flags & mount_options.PER_MOUNT
+
+
 def read_table() -> bytes:
     """Read the mount table of this process; Linux 5.8 and later give each standing mount exactly once."""
     descriptor = os.open("/proc/self/mountinfo", os.O_RDONLY)
@@ -304,8 +325,11 @@ def _has_none(path: Path) -> bool:
 
 
 def canonical(path: Path) -> Path:
-    """Resolve the directory that `path` lies in, but not `path` itself, which may be a dead mount."""
-    return Path(os.path.realpath(path.parent)) / path.name
+    """Resolve the directory that `path` lies in, but not `path` itself, which may be a dead mount.
+
+    One for which a server answers is left as it is: to resolve it is to ask for it.
+    """
+    return path if served.is_served(path.parent, follow=True) else Path(os.path.realpath(path.parent)) / path.name
 
 
 @contextmanager
@@ -316,7 +340,7 @@ def _mount_target(target: Path, attempt: str) -> Generator[str]:
     except OSError as error:
         raise _refused(attempt, error) from error
     try:
-        if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+        if stat.S_ISLNK(syscalls.statx(descriptor=descriptor).mode):  # fstat would ask a server
             raise OperationError(f"cannot {attempt}: the target is a symbolic link")
         yield f"/proc/self/fd/{descriptor}"
     finally:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +21,34 @@ class StartedHelper:
 Note = Callable[[StartedHelper], Callable[[], None]]
 """Told of a helper before it is let run; gives what is called when it has ended."""
 
-current: ContextVar[Note | None] = ContextVar("current", default=None)
+
+@dataclass(frozen=True, slots=True)
+class StuckHelper:
+    """A helper that was to end and has not: it waits in the kernel, and may still do what it was asked for."""
+
+    name: str
+    pid: int
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """Of one operation: who is told of its helpers, and which of them are stuck."""
+
+    note: Note
+    stuck: list[StuckHelper] = field(default_factory=list[StuckHelper])
+
+
+current: ContextVar[Notebook | None] = ContextVar("current", default=None)
 """Who is told of what this thread runs; None: nobody has to know."""
 
 
 @contextmanager
-def noted(note: Note) -> Generator[None]:
+def noted(note: Note) -> Generator[Notebook]:
     """Have every helper noted that this thread runs within and that changes something: it may outlive the daemon."""
-    before = current.set(note)
+    notebook = Notebook(note)
+    before = current.set(notebook)
     try:
-        yield
+        yield notebook
     finally:
         current.reset(before)

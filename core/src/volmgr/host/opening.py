@@ -142,9 +142,9 @@ def sync(directory: int) -> None:
 
 
 def is_missing(name: str, directory: int) -> bool:
-    """Say whether an open directory has nothing of this name, as far as that can be seen."""
+    """Say whether an open directory has nothing of this name, as far as that can be seen; no server is asked."""
     try:
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
+        syscalls.statx(name, descriptor=directory)
     except FileNotFoundError:
         return True
     except OSError:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import cast
 
 from volmgr.errors import OperationError, TransientError, UncertainError
-from volmgr.host import group_helper, stat_mount, syscalls
+from volmgr.host import group_helper, syscalls
 from volmgr.host.commands import UnkillableError
-from volmgr.host.file_system_types import LOCAL_TYPES
 from volmgr.host.group_walk import GroupWalk
 from volmgr.host.interface import HELPER_DEADLINE, Commands, OwnershipProgress
+from volmgr.host.served import is_served
 from volmgr.host.unasked import never, silent
 
 ON_ROOT_MISMATCH = "OnRootMismatch"
@@ -63,11 +63,13 @@ class LocalOwnership:
         course = _Course(path, group, cancelled, progress, patience=self._patience, every=self._every)
         bits = _FILE_BITS_READ_ONLY if read_only else _FILE_BITS
         walk = GroupWalk(str(path), group, bits, lambda walk: self._check(course, walk))
+        may_be_right = policy == ON_ROOT_MISMATCH
         try:
-            if policy == ON_ROOT_MISMATCH and walk.root_matches():
+            if is_served(path, follow=True):  # a thread that waits for a server could not be ended
+                self._by_helper(course, bits, may_be_right=may_be_right)
                 return
-            if _may_hang(path):
-                raise _LargeError
+            if may_be_right and walk.root_matches():
+                return
             walk.below()
             walk.root()
         except _LargeError:
@@ -83,8 +85,8 @@ class LocalOwnership:
         if walk.seen >= self._small:
             raise _LargeError
 
-    def _by_helper(self, course: _Course, bits: int) -> None:
-        argv = group_helper.command(str(course.path), course.group, bits)
+    def _by_helper(self, course: _Course, bits: int, *, may_be_right: bool = False) -> None:
+        argv = group_helper.command(str(course.path), course.group, bits, may_be_right=may_be_right)
         try:
             result = self._commands.run(
                 argv,
@@ -190,9 +192,3 @@ _REMEDY = (
     f" {ON_ROOT_MISMATCH} in the Pod's securityContext and give the volume's root to the group there (mode 2770), set"
     " fsGroupPolicy: None in the CSIDriver if it has one, or leave fsGroup out"
 )
-
-
-def _may_hang(path: Path) -> bool:
-    """Say whether a server answers for these files: a thread that waits for it could not be ended."""
-    kind = stat_mount.type_of(syscalls.statx(str(path)))
-    return kind is not None and kind not in LOCAL_TYPES

@@ -16,9 +16,10 @@ from volmgr.host.mount_table import DELETED, unescape
 from volmgr.host.syscalls import Statx, statx, system_call
 
 _SYS_STATMOUNT = 457
+_BASIC = 0x1 | 0x2  # of file system and mount
 _FS_TYPE = 0x20
 _FS_SUBTYPE = 0x100
-_NEEDED = 0x1 | 0x2 | 0x8 | 0x10 | _FS_TYPE  # of file system and mount, root, target, type
+_NEEDED = _BASIC | 0x8 | 0x10 | _FS_TYPE  # and root, target, type
 _OPTIONS = 0x80  # since 6.11
 _SOURCE = 0x200  # since 6.13
 _BUFFER = 16384  # the longest path and options; for more the table answers
@@ -69,9 +70,23 @@ class _Answer(ctypes.Structure):
 
 
 def type_of(mount: Statx) -> str | None:
-    """Name the type of a mount, without asking its server; None when the kernel is too old to say."""
-    answer = _ask(mount.mount, _FS_TYPE)
+    """Name the type of a mount, without asking its server; None when the kernel is too old to say, or it has gone."""
+    return _type_by_id(mount.mount)
+
+
+@functools.lru_cache(maxsize=4096)
+def _type_by_id(identity: int) -> str | None:
+    # What has a unique id keeps its type, and the id is never given again: asked on each look at a path.
+    answer = _ask(identity, _FS_TYPE)
     return None if answer is None else _string(answer, answer.fs_type).decode()
+
+
+def options_of(mount: Statx) -> tuple[str, ...] | None:
+    """Give the options of a mount, `ro` too when its file system is; None when the kernel is too old to say."""
+    answer = _ask(mount.mount, _BASIC)
+    if answer is None:
+        return None
+    return (*_options(answer.mnt_attr), *(("ro",) if answer.sb_flags & 1 else ()))
 
 
 def entry_of(mount: Statx) -> MountEntry | None:

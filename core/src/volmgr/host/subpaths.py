@@ -8,6 +8,7 @@ exchanged in between.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from collections.abc import Generator
@@ -15,12 +16,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from volmgr.errors import OperationError, SpecError
-from volmgr.host import syscalls
+from volmgr.host import subpath_helper, syscalls
+from volmgr.host.commands import LocalCommands
 from volmgr.host.file_system_types import CORRUPTED, type_name
+from volmgr.host.inquiries import Inquiries
 from volmgr.host.interface import Files, Mounts
 from volmgr.host.mount_options import MS_BIND
 from volmgr.host.opening import GONE, Opener, remedy
 from volmgr.host.paths import Paths
+from volmgr.host.served import is_served
 
 DIRECTORY_MODE = 0o750
 FILE_MODE = 0o640
@@ -37,14 +41,32 @@ _TAKEN = frozenset({errno.EEXIST, errno.ENOTDIR})  # what is said of a name, or 
 class LocalSubpaths:
     """Binds inside the mount namespace of this process."""
 
-    def __init__(self, paths: Paths, files: Files, mounts: Mounts) -> None:
+    def __init__(self, paths: Paths, files: Files, mounts: Mounts, inquiries: Inquiries | None = None) -> None:
         """Open volumes below the root without following links; host paths may lie behind some."""
+        self._root = paths.root
         self._opener = Opener(paths.root)
         self._files = files
         self._mounts = mounts
+        self._inquiries = inquiries or Inquiries(LocalCommands())
 
     def bind(self, volume: Path, sub_path: str, target: Path, *, create: bool = True) -> bool:
-        """Bind a part of a volume on `target`; see the protocol."""
+        """Bind a part of a volume on `target`; see the protocol. Where a server answers, a helper does."""
+        parts_of(sub_path)
+        if not is_served(volume, follow=True):
+            return self.bind_here(volume, sub_path, target, create=create)
+        order = subpath_helper.Order(
+            root=str(self._root), volume=str(volume), sub_path=sub_path, target=str(target), create=create
+        )
+        accepted = (0, subpath_helper.REFUSED)
+        said = self._inquiries.ask(
+            volume, subpath_helper.command(), accept=accepted, stdin=json.dumps(order).encode(), changes=True
+        )
+        if said.exit_code:
+            raise subpath_helper.failure(said.stdout)
+        return bool(json.loads(said.stdout)["bound"])
+
+    def bind_here(self, volume: Path, sub_path: str, target: Path, *, create: bool) -> bool:
+        """Bind by this process, which waits as long as the volume's server does not answer."""
         parts = parts_of(sub_path)
         for _ in range(_ATTEMPTS):
             try:

@@ -29,6 +29,7 @@ RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
 RESOLVE_BENEATH = 0x08
 RESOLVE_IN_ROOT = 0x10
+_RESOLVE_CACHED = 0x20
 _INSIDE = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
 _IN_ROOT = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS
 _RENAMED = 1024  # how often an open is tried again that the kernel could not judge because something was renamed
@@ -106,14 +107,13 @@ class Statx:
 
 @dataclass(frozen=True, slots=True)
 class Statfs:
-    """What statfs says; sizes in bytes, `flags` as the MS_… bits that statfs(2) calls ST_…."""
+    """What statfs says; sizes in bytes."""
 
     type: int
     size: int
     available: int
     inodes: int
     inodes_free: int
-    flags: int
 
 
 def mount(source: str, target: str, fstype: str, flags: int = 0, data: str = "") -> None:
@@ -165,7 +165,6 @@ def statfs(path: str) -> Statfs:
         available=result.bavail * block,
         inodes=result.files,
         inodes_free=result.ffree,
-        flags=result.flags,
     )
 
 
@@ -173,6 +172,15 @@ def open_beneath(path: str, flags: int, *, descriptor: int = AT_FDCWD) -> int:
     """Open without following any symbolic link, in no part of the path: openat2(2)."""
     how = _open_how(flags | os.O_CLOEXEC, RESOLVE_NO_SYMLINKS)
     return system_call(_SYS_OPENAT2, descriptor, os.fsencode(path), how, _OPEN_HOW_SIZE, path=path)
+
+
+def open_cached(path: str, flags: int) -> int:
+    """Open what the kernel finds without waiting for anything; raises BlockingIOError for all else.
+
+    OSError EINVAL before Linux 5.12.
+    """
+    how = _open_how(flags | os.O_CLOEXEC, _RESOLVE_CACHED)
+    return system_call(_SYS_OPENAT2, AT_FDCWD, os.fsencode(path), how, _OPEN_HOW_SIZE, path=path)
 
 
 def open_inside(path: str, flags: int, *, descriptor: int) -> int:

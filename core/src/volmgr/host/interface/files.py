@@ -37,7 +37,10 @@ class Files(Protocol):
     """Files and directories below the root directory (and host paths that a manifest names)."""
 
     def info(self, path: Path, *, follow: bool = False) -> FileInfo | None:
-        """Stat `path`; None when it (or, following, its target) is missing."""
+        """Stat `path`; None when it (or, following, its target) is missing.
+
+        A server that answers for it has `look_deadline` of the configuration: past it UncertainError is raised.
+        """
         ...
 
     def identity(self, path: Path) -> Identity | None:

@@ -119,5 +119,8 @@ class Mounts(Protocol):
         ...
 
     def file_system(self, path: Path) -> FileSystem:
-        """Ask statfs about `path`; raises OperationError when it is missing."""
+        """Ask statfs about `path`; raises OperationError when it is missing.
+
+        A server that answers for it has `look_deadline` of the configuration: past it UncertainError is raised.
+        """
         ...

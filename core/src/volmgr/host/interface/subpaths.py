@@ -15,6 +15,6 @@ class Subpaths(Protocol):
         Links that stay in the volume are followed, absolute ones too. What is missing is made, with the mode of the
         volume's directory, unless `create` is False. Something else that is mounted on `target` is taken away.
         Raises SpecError for a path that is empty, absolute or has `..`, OperationError for what leads out of the
-        volume or is missing.
+        volume or is missing, UncertainError when the volume's server does not answer.
         """
         ...

@@ -1,0 +1,85 @@
+"""Asking servers about paths: by a process with a deadline, and not again while an earlier one still waits.
+
+A thread that asks waits for as long as the server is silent. A process can be ended, or, where not even that is
+possible, be left alone; there is never more than one of these for a path.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from volmgr.errors import UncertainError
+from volmgr.host.commands import UnkillableError
+from volmgr.host.interface import CommandResult, Commands
+from volmgr.host.noted import StuckHelper
+
+PATIENCE = 10.0
+"""Seconds that a server may take to answer for a path, when the configuration says nothing."""
+
+
+@dataclass(slots=True, weakref_slot=True)
+class _Turn:
+    """Who asks for a path, one after the other; what was asked in vain while somebody waited is not asked again."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    failures: int = 0
+    problem: str = ""
+
+
+class Inquiries:
+    """Asks for a path at a time; used from any thread."""
+
+    def __init__(self, commands: Commands, patience: float = PATIENCE) -> None:
+        """Give a server `patience` seconds, unless the question says another time."""
+        self._commands = commands
+        self._patience = patience
+        self._turns: WeakValueDictionary[Path, _Turn] = WeakValueDictionary()
+        self._stuck: dict[Path, StuckHelper] = {}
+        self._lock = threading.Lock()
+
+    def ask(
+        self,
+        path: Path,
+        argv: Sequence[str],
+        *,
+        deadline: float | None = None,
+        accept: Sequence[int] = (0,),
+        stdin: bytes = b"",
+        changes: bool = False,
+    ) -> CommandResult:
+        """Run a command that touches a path; raises UncertainError when its server does not answer in time."""
+        with self._lock:
+            turn = self._turns.setdefault(path, _Turn())
+        before = turn.failures
+        with turn.lock:
+            if turn.failures != before:
+                raise UncertainError(turn.problem)
+            self._refuse_beside_another(path)
+            patience = self._patience if deadline is None else deadline
+            try:
+                return self._commands.run(argv, deadline=patience, accept=accept, stdin=stdin, changes=changes)
+            except UncertainError as error:
+                turn.failures += 1
+                turn.problem = self._problem(path, patience, error)
+                raise UncertainError(turn.problem) from error
+
+    def _refuse_beside_another(self, path: Path) -> None:
+        """Raise when a helper that could not be ended still asks for the path."""
+        with self._lock:
+            stuck = self._stuck.get(path)
+            if stuck is None or stuck.ended.is_set():
+                self._stuck.pop(path, None)
+                return
+        raise UncertainError(f"{path} does not answer: process {stuck.pid} is still waiting for its server")
+
+    def _problem(self, path: Path, patience: float, error: UncertainError) -> str:
+        problem = f"{path} has not answered within {patience:g} s; see whether its server is reachable"
+        if not isinstance(error, UnkillableError):
+            return problem
+        with self._lock:
+            self._stuck[path] = error.helper
+        return f"{problem}; process {error.helper.pid} cannot be killed, and waits on"
