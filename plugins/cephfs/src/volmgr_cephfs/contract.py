@@ -14,6 +14,7 @@ from pathlib import Path
 from volmgr.plugin import CommandResult, Host, ObjectMeta, Secret, SecretReference
 from volmgr.testing import FakeHost, Sample
 from volmgr_cephfs.clients import FUSE_MARKER
+from volmgr_cephfs.settings import CephFsSettings, Client
 from volmgr_cephfs.source import CephFsSource
 
 MONITOR = "127.0.0.1:6789"
@@ -23,12 +24,13 @@ _REAL_SECRET = Path("/etc/ceph/admin.secret")
 
 def samples(_top: Path) -> Iterator[Sample]:
     """Give a whole file system, by the file of the node; and, by a Secret, one for readers."""
-    yield Sample(source=CephFsSource(monitors=(MONITOR,)), arrange=arrange)
-    yield Sample(source=CephFsSource(monitors=(MONITOR,)), arrange=arrange_fuse)
+    kernel, fuse = (CephFsSettings(client=client) for client in (Client.KERNEL, Client.FUSE))
+    yield Sample(source=CephFsSource(monitors=(MONITOR,)), settings=(kernel,), arrange=arrange)
+    yield Sample(source=CephFsSource(monitors=(MONITOR,)), settings=(fuse,), arrange=arrange_fuse)
     key = _REAL_SECRET.read_bytes() if _REAL_SECRET.exists() else KEY.encode()
     secret = Secret(metadata=ObjectMeta(name="ceph", namespace="default"), data={"key": key})
     source = CephFsSource(monitors=(MONITOR,), secret_ref=SecretReference(name="ceph"), read_only=True)
-    yield Sample(source=source, objects=(secret,), arrange=arrange)
+    yield Sample(source=source, settings=(kernel,), objects=(secret,), arrange=arrange)
 
 
 def arrange(host: Host) -> None:

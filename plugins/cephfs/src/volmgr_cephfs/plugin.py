@@ -68,7 +68,8 @@ class CephFs(VolumePlugin[CephFsSource], Measurable):
         return () if ref is None else (Reference(ref),)
 
     def endpoint(self, spec: VolumeSpec[CephFsSource]) -> str:
-        return ",".join(sorted(spec.source.addresses))
+        monitors = ",".join(sorted(spec.source.addresses))
+        return f"monitors {monitors}" if monitors else ""
 
     def requirements(self, host: Host) -> tuple[Requirement, ...]:
         if uses_fuse(host):

@@ -1,0 +1,75 @@
+"""A node that mounts CephFS by one of its two clients."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from tests.eventually import eventually
+from tests.vm.servers.ceph import Ceph
+from tests.vm.servers.node import VmNode
+
+PLUGIN = "kubernetes.io~cephfs"
+FSTYPES = {"kernel": "ceph", "fuse": "fuse.ceph-fuse"}
+PATIENCE = 10
+"""Seconds that this node gives monitors to answer, and a dead cluster before it is unmounted by force."""
+
+
+def cephfs(name: str = "v", **source: Any) -> dict[str, Any]:  # noqa: ANN401 - YAML
+    """Give a volume of the cluster."""
+    return {"name": name, "cephfs": {"monitors": [Ceph.monitor], **source}}
+
+
+def secret(key: str, name: str = "ceph") -> dict[str, Any]:
+    """Give a Secret with a key."""
+    data = {"key": base64.b64encode(key.encode()).decode()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data}
+
+
+class CephNode(VmNode):
+    """A daemon in a process group of its own, so that all of it can be killed."""
+
+    def __init__(self, top: Path, client: str) -> None:
+        settings = {"client": client, "answer_within": PATIENCE, "force_after": PATIENCE}
+        super().__init__(top, plugins={"kubernetes.io/cephfs": settings}, health_interval="1s")
+        self.client = client
+
+    def argv(self, *options: str) -> list[str]:
+        return ["setsid", *super().argv(*options)]
+
+    def kill_group(self) -> None:
+        """End the daemon and all that is in its process group by SIGKILL."""
+        os.killpg(self.pid, signal.SIGKILL)
+        assert self.daemon is not None
+        self.daemon.wait()
+
+    def data(self, pod: str, volume: str = "v") -> Path:
+        """Give where a Pod finds its volume."""
+        return self.volume(pod, volume, PLUGIN)
+
+    def private(self) -> list[str]:
+        """Name what is where keys are while a client mounts."""
+        place = self.root / "volmgr/cephfs"
+        return sorted(os.listdir(place)) if place.exists() else []
+
+    def servers(self) -> list[int]:
+        """Give the processes of ceph-fuse that serve this node's volumes."""
+        found: list[int] = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdecimal():
+                try:
+                    words = (entry / "cmdline").read_bytes().split(b"\0")
+                except OSError:  # it ended meanwhile
+                    continue
+                if words[0].endswith(b"ceph-fuse") and any(word.startswith(bytes(self.root)) for word in words):
+                    found.append(int(entry.name))
+        return found
+
+    def until_clean(self) -> None:
+        """Return when nothing is left, no server and no place of a key either."""
+        super().until_clean()
+        eventually(lambda: not self.servers(), "the end of each ceph-fuse")
+        assert self.private() == []
