@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volmgr.errors import BusyError, OperationError, UncertainError, taken_back
+from volmgr.errors import BusyError, OperationError, OverdueError, UncertainError, taken_back
 
 if TYPE_CHECKING:
     from volmgr.host.interface import Host
@@ -43,7 +43,7 @@ def unmount_served(
 
     A forced unmount ends every call that waits for the server, with an error; so it is not done while anybody else has
     the same file system mounted. `lazy` says whether a mount that even this cannot free is detached all the same:
-    whoever still waits in it goes on waiting. `until` is on the host's clock. Raises BusyError, UncertainError.
+    whoever still waits in it goes on waiting. `until` is on the host's clock. Raises BusyError, OverdueError.
     """
     patience = max(0.0, min(force_after, until - host.clock()))
     try:
@@ -73,7 +73,7 @@ def _unmount_by_force(target: Path, host: Host, error: BusyError | UncertainErro
         if entry.device == mine.device and not entry.target.is_relative_to(target)
     ]
     if others:
-        raise UncertainError(
+        raise OverdueError(
             f"{error}; its server does not answer, and a forced unmount would end the calls of others that use the"
             f" same file system: {', '.join(others)}"
         ) from error
@@ -82,7 +82,7 @@ def _unmount_by_force(target: Path, host: Host, error: BusyError | UncertainErro
         host.mounts.unmount(target, force=True, deadline=FORCE_DEADLINE)
     except (OperationError, UncertainError) as second:
         if not lazy:
-            raise UncertainError(
+            raise OverdueError(
                 f"cannot unmount {target}, also not by force: {second}; it is tried again until its server answers or"
                 " who uses it has ended"
             ) from second

@@ -34,13 +34,11 @@ class LocalNetwork:
 
 
 def _problem(connection: socket.socket, address: object, seconds: float) -> str:
-    """Say why an address does not answer; a refusal is an answer."""
+    """Say why nobody answers at an address; empty: somebody does."""
     with connection:
         connection.settimeout(seconds)
         try:
             connection.connect(address)  # type: ignore[arg-type]
-        except ConnectionRefusedError:
-            return ""
         except TimeoutError:
             return f"no answer within {seconds:.0f} s"
         except OSError as error:

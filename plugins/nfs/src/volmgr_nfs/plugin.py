@@ -27,6 +27,7 @@ from volmgr.plugin import (
     Reconstructed,
     Requirement,
     SpecError,
+    UnansweredError,
     Unmount,
     Unmounted,
     VolumeMode,
@@ -73,7 +74,7 @@ class Nfs(VolumePlugin[NfsSource], Measurable):
         return Facets(fs_group=Applies.NOBODY, relabel=False)
 
     def endpoint(self, spec: VolumeSpec[NfsSource]) -> str:
-        return _bracketed(spec.source.server) if spec.source.server else ""
+        return f"server {_bracketed(spec.source.server)}" if spec.source.server else ""
 
     def check(self, spec: VolumeSpec[NfsSource], pod: Pod | None) -> None:
         del pod
@@ -90,7 +91,7 @@ class Nfs(VolumePlugin[NfsSource], Measurable):
             if host.mounts.is_mount_point(target):
                 _refuse_others(request, host)
             else:
-                _await_answer(request.spec.source.server, options, host)
+                _await_answer(request.spec.source.server, export, options, host)
                 host.files.ensure_directory(target, _MODE)
             try:
                 left = request.deadline - host.clock()
@@ -146,11 +147,16 @@ def _bracketed(server: str) -> str:
     return f"[{server}]"
 
 
-def _await_answer(server: str, options: tuple[str, ...], host: Host) -> None:
+def _await_answer(server: str, export: str, options: tuple[str, ...], host: Host) -> None:
     """Find out quickly whether the server is there at all; mount.nfs may take minutes to say so."""
     patience, port = host.settings_of(NfsSettings).answer_within, port_to_ask(options)
-    if patience and port:
+    if not patience or not port:
+        return
+    try:
         host.network.reach(server.strip("[]"), port, within=patience)
+    except UnansweredError as error:
+        message = f"cannot mount {export}: {error}"
+        raise UnansweredError(message) from error
 
 
 def _refuse_others(request: Mount[NfsSource], host: Host) -> None:
