@@ -23,6 +23,7 @@ Address = ScsiAddress | tuple[int, int, int, int]
 
 _MIB = 1 << 20
 _SD, _DM = 8, 253  # major numbers
+_TOPS = ("/dev/disk/by-id", "/dev/disk/by-path", "/dev/mapper", "/sys/block", "/sys/class/scsi_device")
 _LETTERS = "bcdefghijklmnopqrstuvwxyz"  # sda is the machine's own
 
 
@@ -115,6 +116,8 @@ class FakeScsi:
         place = ScsiAddress(*address)
         plugged = Lun(lun, size) if isinstance(lun, str) else lun
         self.mapped[place] = plugged, tuple(links)
+        for top in _TOPS:
+            self._make_directory(Path(top))
         self._make_directory(Path(f"/sys/class/scsi_host/host{place.host}"))
         self._reroute()
         return plugged
