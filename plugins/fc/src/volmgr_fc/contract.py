@@ -1,0 +1,81 @@
+"""What the contract suite tries fc with: a LUN of one port, of two with multipathd, a disk by its WWID, and a device.
+
+A fabric in memory is made for each host. On a real one, `VOLMGR_FC_LUN` names a LUN to be erased: `WWN[,WWN]:LUN`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from volmgr.plugin import Host, VolumeMode
+from volmgr.testing import FakeHost, Sample
+from volmgr_fc.fabric import HOSTS, ONLINE, REMOTE_PORTS
+from volmgr_fc.finding import look
+from volmgr_fc.plugin import FibreChannelSource
+
+PORTS = ("50060e801049cfd1", "50060e801049cfd2")
+WWID = "360060e80-1049cfd1"
+"""With a `-`, so that no directory's name says it."""
+
+_LUN = 5
+_SIZE = 2 << 20
+_REAL = os.environ.get("VOLMGR_FC_LUN", "")
+
+
+def samples(top: Path) -> Iterator[Sample]:
+    """Give a LUN in each way in which it may be reached."""
+    del top
+    if _REAL:
+        wwns, _, lun = _REAL.partition(":")
+        source = FibreChannelSource(target_wwns=tuple(wwns.split(",")), lun=int(lun))
+        yield Sample(source=source, arrange=partial(_erase, source))
+        yield Sample(source=source, arrange=partial(_erase, source), spec={"mode": VolumeMode.BLOCK})
+        return
+    for wwns in (PORTS[:1], PORTS):
+        yield Sample(source=FibreChannelSource(target_wwns=wwns, lun=_LUN), arrange=partial(_serve, wwns))
+    yield Sample(source=FibreChannelSource(wwids=(WWID,), fs_type="xfs"), arrange=partial(_serve, PORTS[:1]))
+    block = FibreChannelSource(target_wwns=PORTS, lun=_LUN)
+    yield Sample(source=block, arrange=partial(_serve, PORTS), spec={"mode": VolumeMode.BLOCK})
+
+
+def show_port(host: FakeHost, number: int, wwn: str, *, state: str = ONLINE) -> None:
+    """Let SCSI host `number` be a Fibre Channel port that sees one port of a storage."""
+    for path, text in (
+        (HOSTS / f"host{number}/port_name", f"0x1000000000000{number:03x}"),
+        (HOSTS / f"host{number}/port_state", ONLINE),
+        (REMOTE_PORTS / f"rport-{number}:0-0/port_name", f"0x{wwn}"),
+        (REMOTE_PORTS / f"rport-{number}:0-0/port_state", state),
+        (REMOTE_PORTS / f"rport-{number}:0-0/scsi_target_id", "0"),
+    ):
+        host.mkdir(path.parent)
+        host.put(path, f"{text}\n".encode())
+
+
+def _serve(wwns: tuple[str, ...], host: Host) -> None:
+    """Let each of these ports lead to one disk, which no kernel has looked for yet."""
+    if not isinstance(host, FakeHost):
+        return
+    host.storage.multipathd = len(wwns) > 1
+    lun = None
+    for number, wwn in enumerate(wwns, 2):
+        show_port(host, number, wwn)
+        links = (f"by-path/pci-0000:00:0{number}.0-fc-0x{wwn}-lun-{_LUN}",)
+        lun = host.storage.plug((number, 0, 0, _LUN), lun or WWID, size=_SIZE, links=links)
+
+
+def _erase(source: FibreChannelSource, host: Host) -> None:
+    """Take a LUN from the host that had it before, and empty it."""
+    disks = look(source, host).disks
+    over = host.scsi.map_over(disks)
+    device = over.device if over is not None else disks[0].device if disks else None
+    if device is None:
+        return
+    for entry in host.mounts.table():
+        if entry.source == str(device) or entry.root == f"/{device.name}":
+            for loop in host.block.find_loops(entry.target):
+                host.block.detach_loop(loop)
+            host.mounts.unmount(entry.target)
+    host.commands.run(("dd", "if=/dev/zero", f"of={device}", "bs=1M", "count=4", "oflag=direct"))
