@@ -103,7 +103,7 @@ class KernelNfs:
 class Ganesha:
     """nfs-ganesha: versions 3 and 4 on a port and an address of its own, so another server than the kernel's.
 
-    An export is mounted as `127.0.0.2:/srv/ganesha/a` with `server.options`, which name the port. A paused server takes
+    It listens on all addresses: it knows none of IPv4 by name. An export is mounted as `127.0.0.2:/srv/ganesha/a` with `server.options`, which name the port. A paused server takes
     connections, and answers nothing.
     """
 
@@ -188,7 +188,7 @@ class Ganesha:
         )
         return (
             f"NFS_CORE_PARAM {{ Protocols = 3,4; NFS_Port = {self.port}; MNT_Port = {self.mount_port};"
-            f" Bind_addr = {self.address}; Enable_NLM = false; Enable_RQUOTA = false; }}\n"
+            " Enable_NLM = false; Enable_RQUOTA = false; }\n"
             "NFSV4 { Grace_Period = 5; Lease_Lifetime = 5; RecoveryBackend = fs; }\n" + exports
         )
 
