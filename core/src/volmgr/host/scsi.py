@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from volmgr.errors import BusyError, CommandError, OperationError, UncertainError
-from volmgr.host import mount_table, multipath, uevents
+from volmgr.host import multipath, uevents
 from volmgr.host.interface import SCSI_DEADLINE, SCSI_ID, MultipathMap, ScsiAddress, ScsiDisk
-from volmgr.host.mounts import read_table
 from volmgr.host.multipath import MultipathTools
 from volmgr.host.scsi_identity import identity_of
 from volmgr.host.sysfs import Sysfs
 from volmgr.host.unasked import never
 
 if TYPE_CHECKING:
-    from volmgr.host.interface import BlockDevices, Commands
+    from volmgr.host.interface import BlockDevices, Commands, Mounts
 
 T = TypeVar("T")
 
@@ -31,9 +30,10 @@ _ASKING = ("--whitelisted", "--replace-whitespace", "--page=0x83", "--device")
 class LocalScsi:
     """SCSI disks, by sysfs."""
 
-    def __init__(self, commands: Commands, block: BlockDevices, sysfs: Sysfs | None = None) -> None:
+    def __init__(self, commands: Commands, block: BlockDevices, mounts: Mounts, sysfs: Sysfs | None = None) -> None:
         self._commands = commands
         self._block = block
+        self._mounts = mounts
         self._sysfs = sysfs or Sysfs()
         self._tools = MultipathTools(commands, self._sysfs)
 
@@ -170,13 +170,11 @@ class LocalScsi:
         return (self._sysfs.device(disk.address) / "block" / disk.name).exists()
 
     def _is_free(self, disk: ScsiDisk) -> bool:
-        """Say whether nobody has a disk; one that does not answer is not opened, which could wait for it."""
-        mounted = {entry.device for entry in mount_table.parse(read_table())}
+        """Say whether nobody has a disk; one that may not answer is not opened, which could wait for it."""
+        mounted = {entry.device for entry in self._mounts.table()}
         if mounted & self._sysfs.numbers(disk.name):
             return False
-        host = self._sysfs.host(disk.address.host) / "state"
-        answers = disk.state == "running" and host.read_text(encoding="ascii").strip() == "running"
-        return not answers or self._block.is_free(disk.device)
+        return not self._sysfs.runs(disk) or self._block.is_free(disk.device)
 
     def _write(self, path: Path, text: str, attempt: str, deadline: float) -> None:
         try:

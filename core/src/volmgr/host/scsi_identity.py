@@ -28,10 +28,8 @@ class _Designator:
 
     @property
     def naa(self) -> int | None:
-        """The format of an NAA designator."""
-        if self.kind != _NAA or not self.data:
-            return None
-        return int(self.data[:1], 16) if self.text and self.data[:1].isalnum() else self.data[0] >> 4
+        """The format of an NAA designator, if it is written in bytes, as it should be."""
+        return self.data[0] >> 4 if self.kind == _NAA and not self.text else None
 
 
 def identity_of(page: bytes) -> str:

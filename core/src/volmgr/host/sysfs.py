@@ -101,6 +101,11 @@ class Sysfs:
                 found.append(_text(dm / "name") or holder)
         return tuple(found)
 
+    def runs(self, disk: ScsiDisk) -> bool:
+        """Say whether a disk can be expected to answer: neither it nor its SCSI host is in any trouble."""
+        places = self.device(disk.address), self.host(disk.address.host)
+        return all(_text(place / "state") == "running" for place in places)
+
     def numbers(self, name: str) -> frozenset[str]:
         """Give the numbers of a disk and of its partitions, as the mount table has them."""
         block = self.top / "block" / name
