@@ -32,11 +32,8 @@ UNUSED = 2051
 @contextmanager
 def writer(place: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Write to a file and sync it again and again, as a program of a container would."""
-    script = (
-        "import os,sys\nf=os.open(sys.argv[1],os.O_CREAT|os.O_WRONLY)\nwhile True: os.write(f,b'x'*4096); os.fsync(f)"
-    )
-    with subprocess.Popen(["python3", "-S", "-c", script, place / "file"], stderr=subprocess.DEVNULL) as process:
-        eventually(lambda: (place / "file").exists(), "a program that writes")
+    with subprocess.Popen(["python3", "-S", "-c", WRITER, place / "file"], stderr=subprocess.DEVNULL) as process:
+        eventually((place / "file").exists, "a program that writes")
         try:
             yield process
         finally:

@@ -103,8 +103,8 @@ class KernelNfs:
 class Ganesha:
     """nfs-ganesha: versions 3 and 4 on a port and an address of its own, so another server than the kernel's.
 
-    It listens on all addresses: it knows none of IPv4 by name. An export is mounted as `127.0.0.2:/srv/ganesha/a` with `server.options`, which name the port. A paused server takes
-    connections, and answers nothing.
+    An export is mounted as `127.0.0.2:/srv/ganesha/a` with `server.options`, which name the port; it listens on all
+    addresses. A paused server takes connections, and answers nothing.
     """
 
     port = 2050
