@@ -77,6 +77,10 @@ class UncertainError(VolmgrError):
     """An operation may have left something behind; it counts as present until it is known to be gone."""
 
 
+class OverdueError(UncertainError):
+    """Whoever was asked (a helper, a server behind it) did not answer in time, and may have done it all the same."""
+
+
 class TransientError(VolmgrError):
     """Nothing changed; `waits_for` names what must appear first."""
 
@@ -91,6 +95,15 @@ class NotReconstructible(VolmgrError):
 
 class NotOurs(NotReconstructible):
     """What lies in a volume's place was made by somebody else: it is left alone and named."""
+
+
+def says_silent(error: BaseException | None) -> bool:
+    """Say whether an error, or what it came from, is that somebody did not answer."""
+    while error is not None:
+        if isinstance(error, (UnansweredError, OverdueError)):
+            return True
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return False
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from volmgr.errors import (
     SpecError,
     TransientError,
     UncertainError,
+    says_silent,
 )
 from volmgr.helper_records import HelperRecords
 from volmgr.host.noted import noted
@@ -84,9 +85,11 @@ class Executor:
             return replace(result, final=True, waits_for=next_mount(job.operation.volume))
         except OperationError as error:
             facts = replace(facts, device_lost=isinstance(error, DeviceLostError))
-            return Result(job=job, ending=Ending.FAILED, facts=facts, error=str(error))
+            silent = says_silent(error)
+            return Result(job=job, ending=Ending.FAILED, facts=facts, error=str(error), silent=silent)
         except UncertainError as error:
-            return Result(job=job, ending=Ending.UNCERTAIN, facts=facts, error=str(error))
+            silent = says_silent(error)
+            return Result(job=job, ending=Ending.UNCERTAIN, facts=facts, error=str(error), silent=silent)
         except BaseException as error:  # a plugin's bug: whatever it left behind is unknown
             log.exception("%s of %s: unexpected error", job.operation.verb, job.operation.volume)
             text = f"unexpected {type(error).__name__}: {error} (a bug of {job.type.origin}; the log has its traceback)"

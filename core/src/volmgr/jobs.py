@@ -54,7 +54,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How a job ended. `final`: trying again is of no use until its manifest changes, or what it waits for appears."""
+    """How a job ended. `final`: trying again is of no use until its manifest changes, or what it waits for appears.
+
+    `silent`: somebody who was asked did not answer in time.
+    """
 
     job: Job
     ending: Ending
@@ -62,6 +65,7 @@ class Result:
     error: str = ""
     waits_for: str = ""
     final: bool = False
+    silent: bool = False
     seconds: float = 0.0
 
 

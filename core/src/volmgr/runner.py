@@ -174,7 +174,7 @@ class Runner:
         )
         self._desk.jobs[operation] = job
         self._desk.appearances.begin(operation)
-        self._world.running[operation] = Running(operation=operation, since=self._world.clock)
+        self._world.running[operation] = Running(operation=operation, since=self._world.clock, endpoint=held.endpoint)
         patience = allowed + self._desk.config.quarantine_grace
         overdue = self._desk.outside.monotonic() + patience
         way = GivingWay(self._desk, lambda: self._await_until(operation, overdue), at_most=patience)
@@ -213,7 +213,10 @@ class Runner:
         self._world.running[operation] = replace(running, quarantined=True)
         for name in self._world.admission.quarantine(job.held):
             self._desk.dirty[name] = None
-        message = f"{operation.verb} does not return; it is left alone until it does"
+        if running.endpoint:
+            self._world.silences.note(running.endpoint, running.since, self._desk.outside.wall())
+        silence = self._world.silences.text(running.endpoint)
+        message = f"{operation.verb} does not return; it is left alone until it does" + (silence and f": {silence}")
         self._desk.event(Severity.WARNING, "OperationStuck", message, uid=operation.pod_uid, volume=operation.volume)
         self._touch(operation)
 
@@ -232,6 +235,7 @@ class Runner:
             way.over()
         if running is not None and running.quarantined:
             result = replace(result, ending=Ending.UNCERTAIN, error=result.error or "it ended past its deadline")
+        result = self._heard_of_endpoint(result, running)
         for again in self._world.admission.release(result.job.held):
             self._desk.dirty[again] = None
         before = self._world.actual.get(name)
@@ -258,6 +262,18 @@ class Runner:
         self._touch(operation)
         if self._stopped is not None and all(other.quarantined for other in self._world.running.values()):
             self._desk.timers.at(self._desk.outside.monotonic() + self._desk.config.reload_delay, self._stopped)
+
+    def _heard_of_endpoint(self, result: Result, running: Running | None) -> Result:
+        """Note whether the server behind a volume answers; an error that comes from its silence says since when."""
+        endpoint, silences = result.job.held.endpoint, self._world.silences
+        if not endpoint or running is None:
+            return result
+        if result.ending is Ending.DONE and result.job.operation.verb.is_making:
+            silences.end(endpoint)
+        if not result.silent:
+            return result
+        silences.note(endpoint, running.since, self._desk.outside.wall())
+        return replace(result, error=f"{silences.text(endpoint)}: {result.error}")
 
     def refresh_later(self, name: str, uid: str) -> None:
         """Let a mount be made again when its plugin says that it is due (an expiring token)."""

@@ -135,7 +135,7 @@ class VolumePlugin(Generic[S]):
         return None
 
     def endpoint(self, spec: VolumeSpec[S]) -> str:
-        """Name whose failure is shared (server, portal, driver); empty: nobody's; pure."""
+        """Name whose failure is shared, as people read it (`server 10.0.0.1`); empty: nobody's; pure."""
         del spec
         return ""
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from volmgr.errors import CommandError, OperationError, UncertainError
+from volmgr.errors import CommandError, OperationError, OverdueError, UncertainError
 from volmgr.host import noted, processor, scopes, syscalls
 from volmgr.host.interface import HELPER_DEADLINE, CommandResult
 from volmgr.host.noted import Note, Notebook, StartedHelper, StuckHelper
@@ -63,9 +63,8 @@ class LocalCommands:
         try:
             if notebook is not None:
                 child.let_run(notebook.note, _short_name(argv), until)
-            ended = child.wait(stdin, until, cancelled)
-            if ended is not None:
-                child.kill(ended, StuckHelper(_short_name(argv), child.pid), notebook)
+            if not child.wait(stdin, until, cancelled):
+                child.kill(StuckHelper(_short_name(argv), child.pid), notebook, late=time.monotonic() >= until)
         finally:
             child.close()
         result = child.result()
@@ -90,7 +89,7 @@ class LocalCommands:
         return None
 
 
-class UnkillableError(UncertainError):
+class UnkillableError(OverdueError):
     """A helper was to end and has not: it waits in the kernel, and may still do what it was asked for."""
 
     def __init__(self, message: str, helper: StuckHelper) -> None:
@@ -153,8 +152,8 @@ class _Child:
             os.write(self._gate, b"\n")
         self._close_gate()
 
-    def wait(self, stdin: bytes, until: float, cancelled: Callable[[], bool] | None) -> str | None:
-        """Feed and drain the helper until it ends; else say why it must be killed.
+    def wait(self, stdin: bytes, until: float, cancelled: Callable[[], bool] | None) -> bool:
+        """Feed and drain the helper until it ends; False when it is late, or cancelled, and must be killed.
 
         The end is that of the process, not of its pipes: a server that it left running may hold those.
         """
@@ -164,10 +163,8 @@ class _Child:
         waiting = self._waiting()
         while True:
             left = until - time.monotonic()
-            if left <= 0:
-                return "did not end before its deadline"
-            if cancelled is not None and cancelled():
-                return "was cancelled"
+            if left <= 0 or (cancelled is not None and cancelled()):
+                return False
             ready = waiting.poll(1000 * min(left, _LONGEST_POLL if cancelled is None else _CANCEL_TICK))
             for descriptor, _ in ready:
                 if descriptor != self._pidfd and not self._serve(descriptor):
@@ -176,16 +173,17 @@ class _Child:
                         self._close_stdin()
             if any(descriptor == self._pidfd for descriptor, _ in ready):
                 self._reap()
-                return None
+                return True
 
-    def kill(self, reason: str, stuck: StuckHelper, notebook: Notebook | None) -> None:
+    def kill(self, stuck: StuckHelper, notebook: Notebook | None, *, late: bool) -> None:
         """End the process group and raise: nobody knows what the helper had done. One that stays is written down."""
+        kind, reason = (OverdueError, "did not end before its deadline") if late else (UncertainError, "was cancelled")
         for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, _LAST_WAIT)):
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
             if self._ends_within(patience):
                 self._kill_rest()
-                raise UncertainError(f"{self._name} {reason} and was killed{self._last_words()}")
+                raise kind(f"{self._name} {reason} and was killed{self._last_words()}")
         if notebook is not None:
             notebook.stuck.append(stuck)
         threading.Thread(target=self._await_end, args=(stuck,), daemon=True).start()

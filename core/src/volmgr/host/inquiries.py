@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from volmgr.errors import UncertainError
+from volmgr.errors import OverdueError, UncertainError
 from volmgr.host.commands import UnkillableError
 from volmgr.host.interface import CommandResult, Commands
 from volmgr.host.noted import StuckHelper
@@ -51,13 +51,13 @@ class Inquiries:
         stdin: bytes = b"",
         changes: bool = False,
     ) -> CommandResult:
-        """Run a command that touches a path; raises UncertainError when its server does not answer in time."""
+        """Run a command that touches a path; raises OverdueError when its server does not answer in time."""
         with self._lock:
             turn = self._turns.setdefault(path, _Turn())
         before = turn.failures
         with turn.lock:
             if turn.failures != before:
-                raise UncertainError(turn.problem)
+                raise OverdueError(turn.problem)
             self._refuse_beside_another(path)
             patience = self._patience if deadline is None else deadline
             try:
@@ -65,7 +65,7 @@ class Inquiries:
             except UncertainError as error:
                 turn.failures += 1
                 turn.problem = self._problem(path, patience, error)
-                raise UncertainError(turn.problem) from error
+                raise OverdueError(turn.problem) from error
 
     def _refuse_beside_another(self, path: Path) -> None:
         """Raise when a helper that could not be ended still asks for the path."""
@@ -74,7 +74,7 @@ class Inquiries:
             if stuck is None or stuck.ended.is_set():
                 self._stuck.pop(path, None)
                 return
-        raise UncertainError(f"{path} does not answer: process {stuck.pid} is still waiting for its server")
+        raise OverdueError(f"{path} does not answer: process {stuck.pid} is still waiting for its server")
 
     def _problem(self, path: Path, patience: float, error: UncertainError) -> str:
         problem = f"{path} has not answered within {patience:g} s; see whether its server is reachable"

@@ -30,7 +30,10 @@ RESOLVE = "resolve"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeReport:
-    """One volume of one Pod. `names` are the Pod's own; `message` says in one line all that is wrong, or nothing."""
+    """One volume of one Pod. `names` are the Pod's own; `message` says in one line all that is wrong, or nothing.
+
+    `silence` says of a running operation whose server does not answer since when that is so.
+    """
 
     names: tuple[str, ...]
     type: str
@@ -50,6 +53,7 @@ class VolumeReport:
     waits_for: str = ""
     progress: str = ""
     quarantined: bool = False
+    silence: str = ""
     problem: str = ""
     message: str = ""
 
@@ -143,6 +147,7 @@ class Lens:
                 since=rfc3339(now.since),
                 progress=now.progress,
                 quarantined=now.quarantined,
+                silence=world.silences.text(now.endpoint),
             )
             return self._with_backoff(report, world.admission.backoff(now.operation))
         if not due:
@@ -270,6 +275,8 @@ def describe(report: VolumeReport) -> str:
         parts.append(f"{step} is due")
     if report.quarantined:
         parts.append("past its deadline: quarantined until it really ends")
+    if report.silence and not report.last_error.startswith(report.silence):
+        parts.append(report.silence)
     if report.waits_for:
         said = report.waits_for
         parts.append(said if said.startswith("waits ") else f"waits for {said}")

@@ -22,10 +22,15 @@ from volmgr.next_step import Readiness
 from volmgr.operations import Operation
 from volmgr.plugins import Plugins
 from volmgr.report.events import EventLog
+from volmgr.report.silences import Silences
 from volmgr.report.times import rfc3339
 
 if TYPE_CHECKING:
     from volmgr.model.volume import VolumeSpec
+
+
+_SILENCE = 600.0
+"""Seconds; while anybody wants something of a silent endpoint, it is asked more often than that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +144,7 @@ class Running:
 
     operation: Operation
     since: float
+    endpoint: str = ""
     progress: str = ""
     quarantined: bool = False
 
@@ -194,6 +200,7 @@ class World:
     running: dict[Operation, Running] = field(default_factory=dict[Operation, Running])
     preparing: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
     """Volumes of which subPaths are being bound, by unique name and Pod, and since when: Unix time in seconds."""
+    silences: Silences = field(default_factory=lambda: Silences(_SILENCE))
     survivors: dict[str, Survivor] = field(default_factory=dict[str, Survivor])
     """Helpers of an earlier daemon that still run, by id."""
     drivers: dict[str, DriverInfo] = field(default_factory=dict[str, DriverInfo])

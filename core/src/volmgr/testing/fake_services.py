@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from volmgr.errors import BusyError, CommandError, OperationError, TransientError, UnansweredError, UncertainError
+from volmgr.errors import BusyError, CommandError, OperationError, OverdueError, TransientError, UnansweredError
 from volmgr.host.device_content import SUPERBLOCK
 from volmgr.host.file_system_types import is_fuse
 from volmgr.host.interface import HELPER_DEADLINE, CommandResult, FileSystem, MountEntry, SeenMount
@@ -116,7 +116,7 @@ class FakeMounts:
     def _await_server(self, source: str, command: str) -> None:
         if self.machine.hangs(source):
             message = f"{command} did not end before its deadline and was killed"
-            raise UncertainError(message)
+            raise OverdueError(message)
 
     def entry(self, path: Path) -> MountEntry | None:
         with attempt(f"look at {path}"):
