@@ -22,7 +22,40 @@ def read_kernel() -> Kernel:
         tmpfs_noswap=version_of(os.uname().release) >= _NOSWAP and not user_namespace,
         huge_page_sizes=page_sizes_of(_names(Path("/sys/kernel/mm/hugepages"))),
         user_namespace=user_namespace,
+        container_label=container_label(Path("/")),
     )
+
+
+def container_label(root: Path) -> str:
+    """Give the label of containers' files by the policy that is loaded; empty without SELinux, or when it names none.
+
+    Where runtimes look (`github.com/opencontainers/selinux`), so that they and volmgr mean the same: the file of
+    container-selinux first, then that of the policy. Before a policy is loaded all processes are labelled `kernel`.
+    """
+    if not (root / "sys/fs/selinux/enforce").exists():
+        return ""
+    current = _text(root / "proc/self/attr/current").rstrip("\0\n")
+    if current in {"", "kernel"}:
+        return ""
+    kind = _assignments(root / "etc/selinux/config").get("SELINUXTYPE", "")
+    own = root / "usr/share/containers/selinux/contexts"
+    contexts = own if own.exists() else root / "etc/selinux" / kind / "contexts/lxc_contexts"
+    label = _assignments(contexts).get("file", "")
+    return label if re.fullmatch(r"[^:\s]+:[^:\s]+:[^:\s]+(:\S+)?", label) else ""
+
+
+def _assignments(file: Path) -> dict[str, str]:
+    """Read lines `key = "value"`."""
+    lines = (line.strip() for line in _text(file).splitlines())
+    parts = (line.partition("=") for line in lines if not line.startswith(("#", ";")))
+    return {key.strip(): value.strip().strip('"') for key, equals, value in parts if equals}
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def memory_of(meminfo: str) -> int:
