@@ -69,7 +69,7 @@ class DiskVolume(
     def _connect(self, request: MountDevice[S], host: Host) -> ConnectedDisk:
         """Make the disk reachable and give its device, by `DiskPaths.connect`; called again it changes nothing.
 
-        Leaves nothing behind when it fails, or raises UncertainError.
+        When it fails, and nothing was mounted or mapped before, the disk is given back.
         """
         raise NotImplementedError
 
@@ -91,6 +91,11 @@ class DiskVolume(
     def _rebuilt(self, place: Path, host: Host) -> S:
         """Rebuild a source from its directory's name and what lies in or beside it; raises NotReconstructible."""
         raise NotImplementedError
+
+    def _spec_name(self, place: Path, host: Host) -> str:
+        """Say what the volume of a directory is called, where that can be told."""
+        del host
+        return place.name
 
     def facets(self, spec: VolumeSpec[S], objects: Objects) -> Facets:
         """Attached first, once per node; a device or a file system that can be labelled and grown."""
@@ -134,10 +139,12 @@ class DiskVolume(
                 continue
             yield FoundDevice(
                 target=place,
-                spec=VolumeSpec(name=place.name, type=self.handles[0].field, source=source, mode=mode),
+                spec=VolumeSpec(
+                    name=self._spec_name(place, host), type=self.handles[0].field, source=source, mode=mode
+                ),
                 device_path=entry.source if entry is not None else "",
                 selinux_label=mounted_label(entry.super_options) if entry is not None else "",
-                pod_uids=host.files.names(place) if mode is VolumeMode.BLOCK else (),
+                pod_uids=_pods_of(place, host) if mode is VolumeMode.BLOCK else (),
             )
 
     def reconstruct(self, found: Found, host: Host) -> Reconstructed[S]:
@@ -195,16 +202,16 @@ class DiskVolume(
                 )
                 self.unmount_device(gone, host)
 
-        disk = self._connect(request, host)
-        if request.mode is VolumeMode.FILESYSTEM:
-            with taken_back(undo, f"mounting {request.target}"):
+        with taken_back(undo, f"mounting {request.target}"):
+            disk = self._connect(request, host)
+            if request.mode is VolumeMode.FILESYSTEM:
                 host.files.ensure_directory(request.target, _MODE)
                 host.filesystems.ensure_mounted(self._device_mount(request, disk.device, host))
         return DeviceMounted(device_path=str(disk.device), notices=disk.notices)
 
     def _is_used(self, request: MountDevice[S], host: Host) -> bool:
         if request.mode is VolumeMode.BLOCK:
-            return bool(host.files.names(request.target))
+            return bool(_pods_of(request.target, host))
         return host.mounts.is_mount_point(request.target)
 
     def _device_mount(self, request: MountDevice[S], device: Path, host: Host) -> DeviceMount:
@@ -262,6 +269,11 @@ class DiskVolume(
     def measure(self, request: Measure, host: Host) -> Measured:
         """Ask the file system."""
         return Measured.of(host.filesystems.measure(request.path))
+
+
+def _pods_of(place: Path, host: Host) -> tuple[str, ...]:
+    """Name the Pods that have a device, by its map's directory; kubelet keeps what it knows of the disk there, too."""
+    return tuple(name for name in host.files.names(place) if not name.endswith(".json"))
 
 
 def disk_requirements(host: Host) -> tuple[Requirement, ...]:

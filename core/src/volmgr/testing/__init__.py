@@ -6,6 +6,7 @@
 
 from volmgr.testing.disks import Disk, Node
 from volmgr.testing.fake_host import FakeHost
+from volmgr.testing.fake_scsi import Lun
 from volmgr.testing.fault_host import Call, Fault, FaultHost, Killed, When
 from volmgr.testing.machine import Machine
 from volmgr.testing.volume import Sample, Volume, pod
@@ -17,6 +18,7 @@ __all__ = [
     "Fault",
     "FaultHost",
     "Killed",
+    "Lun",
     "Machine",
     "Node",
     "Sample",

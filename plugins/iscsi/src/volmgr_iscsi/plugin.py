@@ -1,30 +1,49 @@
 """iscsi: a LUN of an iSCSI target.
 
-Behaviour: `pkg/volume/iscsi` of kubelet.
+Behaviour: `pkg/volume/iscsi` of kubelet 1.37; how it is better is in `docs/iscsi.md`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
-from volmgr.plugin import DiskVolume, Handles, SecretReference
+from volmgr.plugin import (
+    ConnectedDisk,
+    DeviceUnmounted,
+    DiskVolume,
+    Expand,
+    Handles,
+    Host,
+    Mount,
+    MountDevice,
+    Mounted,
+    Notice,
+    OperationError,
+    Pod,
+    Reference,
+    Requirement,
+    UncertainError,
+    UnmountDevice,
+    VolmgrError,
+    VolumeMode,
+    VolumeSpec,
+)
+from volmgr_iscsi import iscsi_json
+from volmgr_iscsi.chap import Chap, secret_ref
+from volmgr_iscsi.connection import Connection, is_interface_directory
+from volmgr_iscsi.initiator import Initiator
+from volmgr_iscsi.portals import Portal
+from volmgr_iscsi.records import Records, Remembered
+from volmgr_iscsi.requirements import requirements
+from volmgr_iscsi.sessions import Session
+from volmgr_iscsi.settings import IscsiSettings
+from volmgr_iscsi.source import IscsiSource, check_source
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IscsiSource:
-    """`iscsi` of a volume: a LUN, and how to log in at its target; portals are `address[:port]`."""
-
-    target_portal: str
-    iqn: str
-    lun: int
-    portals: tuple[str, ...] = ()
-    iscsi_interface: str = ""
-    initiator_name: str = ""
-    fs_type: str = ""
-    read_only: bool = False
-    chap_auth_discovery: bool = field(default=False, metadata={"name": "chapAuthDiscovery"})
-    chap_auth_session: bool = field(default=False, metadata={"name": "chapAuthSession"})
-    secret_ref: SecretReference | None = None
+_MODE = 0o750
 
 
 class Iscsi(DiskVolume[IscsiSource]):
@@ -34,3 +53,219 @@ class Iscsi(DiskVolume[IscsiSource]):
     api_version = 1
     handles = (Handles("iscsi", source=IscsiSource),)
     supports_mount_options = True
+    settings = IscsiSettings
+
+    # What one volume needs
+
+    def volume_name(self, spec: VolumeSpec[IscsiSource]) -> str:
+        source = spec.source
+        return f"{source.target_portal}:{source.iqn}:{source.lun}"
+
+    def check(self, spec: VolumeSpec[IscsiSource], pod: Pod | None) -> None:
+        del pod
+        check_source(spec)
+
+    def references(self, spec: VolumeSpec[IscsiSource], pod: Pod) -> tuple[Reference, ...]:
+        ref = secret_ref(spec, pod)
+        return () if ref is None else (Reference(ref),)
+
+    def endpoint(self, spec: VolumeSpec[IscsiSource]) -> str:
+        return _portal(spec.source.target_portal)
+
+    def exclusive(self, spec: VolumeSpec[IscsiSource]) -> tuple[str, ...]:
+        """One at a time of what shares sessions, and of what writes how a portal is asked."""
+        source = spec.source
+        asked = (source.target_portal, *source.portals) if source.chap_auth_discovery else ()
+        return (f"iscsi target {source.iqn.lower()}", *(f"iscsi portal {_portal(each)}" for each in asked))
+
+    def requirements(self, host: Host) -> tuple[Requirement, ...]:
+        return requirements(host)
+
+    # How it is connected
+
+    def mount(self, request: Mount[IscsiSource], host: Host) -> Mounted:
+        mounted = super().mount(request, host)
+        directory, records = request.device_target or self.device_target(request.spec, host), Records(host)
+        kept = records.read(directory)
+        if kept is None or not kept.missing or host.scsi.map_of(Path(request.device_path)) is None:
+            return mounted  # a path that comes later is of use to a map alone
+        notices: tuple[Notice, ...] = ()
+        if request.remount:
+            kept, notices = self._repaired(request, kept, directory, host)
+            records.write(directory, kept)
+        pause = host.settings_of(IscsiSettings).pause(kept.tries)
+        return replace(mounted, due_at=time.time() + pause if kept.missing else None, notices=notices)
+
+    def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
+        answer = super().unmount_device(request, host)
+        Records(host).forget(request.target)
+        host.files.remove_directory(request.target.parent)
+        return answer
+
+    def _directory(self, spec: VolumeSpec[IscsiSource]) -> str:
+        return Connection.of(spec).directory
+
+    def _fs_type(self, source: IscsiSource) -> str:
+        return source.fs_type
+
+    def _is_used(self, request: MountDevice[IscsiSource], host: Host) -> bool:
+        if request.mode is VolumeMode.BLOCK:
+            return any(name != iscsi_json.FILE for name in host.files.names(request.target))
+        return super()._is_used(request, host)
+
+    def _connect(self, request: MountDevice[IscsiSource], host: Host) -> ConnectedDisk:
+        check_source(request.spec)
+        initiator = _initiator(request, host)
+        kept = self._remembered(request, initiator, host)
+        failures = initiator.log_in()
+        if not initiator.look().addresses:
+            raise _worst(failures)
+        disk = self._reached(request, initiator, host, in_use=self._is_used(request, host))
+        if kept.missing != tuple(failures):
+            Records(host).write(request.target, replace(kept, missing=tuple(failures), tries=0))
+        return replace(disk, notices=(*disk.notices, *_notices(request.spec, failures)))
+
+    def _remembered(self, request: MountDevice[IscsiSource], initiator: Initiator, host: Host) -> Remembered:
+        """Write ahead how the volume is connected, as kubelet does and as we do."""
+        records, directory, connection = Records(host), request.target, initiator.connection
+        kept = records.read(directory)
+        if kept is None or kept.connection != connection:
+            foreign = kept.foreign if kept is not None else self._foreign(request, initiator, host)
+            kept = Remembered(connection=connection, target_portal=request.spec.source.target_portal, foreign=foreign)
+            records.write(directory, kept)
+        if not self._is_used(request, host):
+            host.files.ensure_directory(directory, _MODE)
+            records.write_beside(directory, connection)
+        return kept
+
+    def _foreign(self, request: MountDevice[IscsiSource], initiator: Initiator, host: Host) -> tuple[str, ...]:
+        """Say with which portals somebody else has a session: neither we nor a kubelet that had this root."""
+        if self._is_used(request, host) or Records(host).is_beside(request.target):
+            return ()
+        others = self._others(request.target, initiator.connection, host)
+        there = initiator.portals_in_use()
+        theirs = {_portal(text) for each in others for text in each.foreign}
+        return tuple(text for text in there if not others or _portal(text) in theirs)
+
+    def _others(self, directory: Path, connection: Connection, host: Host) -> tuple[Remembered, ...]:
+        """Give the other volumes that share sessions with one, mounted or mapped, whoever connected them."""
+        records = Records(host)
+        places = (place for mode in VolumeMode for place in self._places(self._top(mode, host), host))
+        known = (records.known(place) for place in places if place != directory)
+        shared = (connection.iqn, connection.interface)
+        return tuple(each for each in known if (each.connection.iqn, each.connection.interface) == shared)
+
+    def _reached(
+        self, request: MountDevice[IscsiSource], initiator: Initiator, host: Host, *, in_use: bool
+    ) -> ConnectedDisk:
+        settings, connection = host.settings_of(IscsiSettings), initiator.connection
+        disk = self._disk(request, host).connect(
+            initiator.look,
+            several=len(connection.portals) > 1,
+            in_use=in_use,
+            disk_wait=settings.device_timeout,
+            map_wait=settings.multipath_timeout,
+        )
+        if disk is None:
+            raise OperationError(
+                f"the target {connection.iqn} shows this node no LUN {connection.lun}: correct lun of volume"
+                f" {request.spec.name}, or map the LUN to the initiator name of the node"
+            )
+        return disk
+
+    def _repaired(
+        self, request: Mount[IscsiSource], kept: Remembered, directory: Path, host: Host
+    ) -> tuple[Remembered, tuple[Notice, ...]]:
+        """Try the portals again that were missing, and let the map have the paths that they bring."""
+        again = MountDevice(
+            spec=request.spec,
+            volume=request.volume,
+            device_path=request.device_path,
+            target=directory,
+            mode=request.mode,
+            objects=request.objects,
+            deadline=request.deadline,
+            cancelled=request.cancelled,
+        )
+        initiator = _initiator(again, host)
+        failures = initiator.log_in()
+        disk = self._reached(again, initiator, host, in_use=True)
+        now = replace(kept, missing=tuple(failures), tries=kept.tries + 1)
+        return now, (*disk.notices, *_notices(request.spec, failures))
+
+    def _disconnect(self, request: UnmountDevice, host: Host) -> None:
+        records, directory = Records(host), request.target
+        if host.files.info(directory) is None and not records.is_remembered(directory):
+            return
+        kept = records.known(directory)
+        left = partial(_left, request.deadline, host)
+        initiator = Initiator(connection=kept.connection, host=host, left=left)
+        self._disk(request, host).take_away(initiator.look_at_all, device=request.device_path)
+        others = {each.connection.lun for each in self._others(directory, kept.connection, host)}
+
+        def used(session: Session) -> bool:
+            return any(
+                session.has(disk.address)
+                and disk.address.lun != kept.connection.lun
+                and (disk.address.lun in others or not host.block.is_free(disk.device))
+                for disk in host.scsi.disks()
+            )
+
+        initiator.log_out(foreign=kept.foreign, used=used)
+        records.remove_beside(directory)
+
+    def _grow(self, request: Expand[IscsiSource], host: Host) -> Path:
+        initiator = Initiator(
+            connection=Connection.of(request.spec), host=host, left=partial(_left, request.deadline, host)
+        )
+        return self._disk(request, host).grow(initiator.look)
+
+    # What is found on disk
+
+    def _places(self, top: Path, host: Host) -> Iterator[Path]:
+        records = Records(host)
+        for interface in filter(is_interface_directory, host.files.names(top)):
+            for name in host.files.names(top / interface):
+                place = top / interface / name
+                if host.mounts.is_mount_point(place) or records.is_beside(place) or records.is_remembered(place):
+                    yield place
+
+    def _spec_name(self, place: Path, host: Host) -> str:
+        return Records(host).known(place).connection.name
+
+    def _rebuilt(self, place: Path, host: Host) -> IscsiSource:
+        return Records(host).known(place).source
+
+
+def _initiator(request: MountDevice[IscsiSource], host: Host) -> Initiator:
+    return Initiator(
+        connection=Connection.of(request.spec),
+        host=host,
+        left=partial(_left, request.deadline, host),
+        chap=Chap.of(request.spec, request.objects),
+    )
+
+
+def _left(deadline: float, host: Host) -> float:
+    return deadline - host.clock()
+
+
+def _portal(text: str) -> str:
+    """Write a portal in one way, so that it is told from others; what is none stays as it is."""
+    try:
+        return str(Portal.parse(text))
+    except ValueError:
+        return text
+
+
+def _worst(failures: Mapping[str, VolmgrError]) -> VolmgrError:
+    """Give the failure that leaves the most behind: where one may be at work still, nothing is known to be clean."""
+    found = list(failures.values())
+    return next((each for each in found if isinstance(each, UncertainError)), found[0])
+
+
+def _notices(spec: VolumeSpec[IscsiSource], failures: Mapping[str, VolmgrError]) -> tuple[Notice, ...]:
+    return tuple(
+        Notice("PortalMissing", f"volume {spec.name} is used without portal {portal}: {failure}")
+        for portal, failure in failures.items()
+    )

@@ -1,0 +1,138 @@
+"""What is remembered of a connected LUN beside kubelet's `iscsi.json`, which its mount hides and which says less.
+
+One file for each in `ROOT/volmgr/iscsi/connections/`, written before anything is done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import cast
+
+from volmgr.plugin import Host, NotReconstructible
+from volmgr_iscsi import iscsi_json
+from volmgr_iscsi.connection import Connection
+from volmgr_iscsi.source import IscsiSource
+
+_KIND = "iscsi-connection"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """A connection, and what became of it. Portals are as in `connection.portals`."""
+
+    connection: Connection
+    target_portal: str
+    """As the manifest has it: the volume's name has it, and a port less than the directory, perhaps."""
+    foreign: tuple[str, ...] = ()
+    """Portals with which somebody had a session before us: those are used, and left alone."""
+    missing: tuple[str, ...] = ()
+    """Portals that could not be logged in at."""
+    tries: int = 0
+    """How often they were tried again."""
+
+    @property
+    def source(self) -> IscsiSource:
+        """The source that the volume has, as far as it can be told."""
+        return replace(self.connection.source, target_portal=self.target_portal)
+
+
+class Records:
+    """Those of one host."""
+
+    def __init__(self, host: Host) -> None:
+        self._files = host.files
+        self._root = host.paths.root
+        self._top = host.paths.state / "iscsi" / "connections"
+
+    def write(self, directory: Path, remembered: Remembered) -> None:
+        """Remember what is known of the volume that has this directory."""
+        fields = {
+            "kind": _KIND,
+            "version": _VERSION,
+            "connection": json.loads(iscsi_json.encode(remembered.connection)),
+            "target_portal": remembered.target_portal,
+            "foreign": remembered.foreign,
+            "missing": remembered.missing,
+            "tries": remembered.tries,
+        }
+        self._files.ensure_directory(self._top, 0o700, parents_mode=0o700)
+        self._files.write(self._path(directory), f"{json.dumps(fields)}\n".encode(), 0o600)
+
+    def read(self, directory: Path) -> Remembered | None:
+        """Give what is remembered; None for nothing, or what cannot be read."""
+        data = self._files.read(self._path(directory))
+        try:
+            return None if data is None else _decoded(data)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+    def forget(self, directory: Path) -> None:
+        """Remember nothing of it."""
+        self._files.remove_file(self._path(directory))
+
+    def known(self, directory: Path) -> Remembered:
+        """Give what is known: kubelet's file where it can be seen, and what we remember, else the directory's name.
+
+        Raises NotReconstructible when that says too little.
+        """
+        ours, theirs = self.read(directory), self._beside(directory)
+        if theirs is not None:
+            same = ours is not None and ours.connection == theirs
+            return ours if ours is not None and same else Remembered(connection=theirs, target_portal=theirs.portals[0])
+        if ours is not None:
+            return ours
+        try:
+            named = Connection.of_directory(directory)
+        except ValueError as problem:
+            raise NotReconstructible(str(problem)) from None
+        return Remembered(connection=named, target_portal=named.portals[0])
+
+    def write_beside(self, directory: Path, connection: Connection) -> None:
+        """Write kubelet's file, which its mount will hide."""
+        self._files.write(directory / iscsi_json.FILE, iscsi_json.encode(connection), iscsi_json.MODE)
+
+    def remove_beside(self, directory: Path) -> None:
+        """Remove it; gone is success."""
+        self._files.remove_file(directory / iscsi_json.FILE)
+
+    def _beside(self, directory: Path) -> Connection | None:
+        try:
+            data = self._files.read(directory / iscsi_json.FILE)
+            return None if data is None else iscsi_json.decode(data)
+        except (ValueError, RecursionError):
+            return None
+
+    def is_beside(self, directory: Path) -> bool:
+        """Say whether kubelet's file can be seen."""
+        return self._files.info(directory / iscsi_json.FILE) is not None
+
+    def is_remembered(self, directory: Path) -> bool:
+        """Say whether something is remembered of it."""
+        return self._files.info(self._path(directory)) is not None
+
+    def _path(self, directory: Path) -> Path:
+        place = str(directory.relative_to(self._root)).encode(errors="surrogateescape")
+        return self._top / f"{sha256(place).hexdigest()}.json"
+
+
+def _decoded(data: bytes) -> Remembered:
+    read: object = json.loads(data)
+    fields = cast("Mapping[str, object]", read)
+    if fields["kind"] != _KIND or fields["version"] != _VERSION:
+        raise ValueError("of another kind")
+    return Remembered(
+        connection=iscsi_json.decode(json.dumps(fields["connection"]).encode()),
+        target_portal=str(fields["target_portal"]),
+        foreign=_texts(fields["foreign"]),
+        missing=_texts(fields["missing"]),
+        tries=int(str(fields["tries"])),
+    )
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, cast("list[object]", value)))

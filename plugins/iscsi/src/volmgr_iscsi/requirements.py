@@ -1,0 +1,106 @@
+"""What a node must have for iSCSI volumes, for `volmgr doctor`; looked at, never changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from volmgr.plugin import Host, Requirement
+
+INITIATOR = Path("/etc/iscsi/initiatorname.iscsi")
+MULTIPATH = Path("/etc/multipath.conf")
+SOCKETS = Path("/proc/net/unix")
+MODULE = Path("/sys/module/iscsi_tcp")
+
+_DAEMON = "@ISCSIADM_ABSTRACT_NAMESPACE"
+"""The socket of iscsid, or that systemd holds for it until somebody asks."""
+_NAME = re.compile(r"^\s*InitiatorName\s*=\s*(\S+)\s*$", re.MULTILINE)
+_TEMPLATE = "GenerateName=yes"
+"""What Debian's package has in the file until its service starts for the first time."""
+_COMMON = re.compile(r"iqn\.(1987-05\.com\.example|\d{4}-\d\d\.com\.example|2004-10\.com\.ubuntu:01:0+$)")
+"""Names of examples and templates, which more than one node has."""
+_FINDS = re.compile(r"^\s*find_multipaths\s+\"?(\w+)", re.MULTILINE)
+_SCSI_ID = (Path("/usr/lib/udev/scsi_id"), Path("/lib/udev/scsi_id"))
+_LARGE = 16 << 20
+
+
+def requirements(host: Host) -> tuple[Requirement, ...]:
+    """Look at the node."""
+    return tuple(_all(host))
+
+
+def _all(host: Host) -> Iterator[Requirement]:
+    iscsiadm = host.commands.find("iscsiadm")
+    yield Requirement(
+        check="iscsiadm",
+        met=iscsiadm is not None,
+        detail=str(iscsiadm or "not installed"),
+        remedy="install open-iscsi (Debian, SUSE) or iscsi-initiator-utils (Fedora)",
+    )
+    there = _DAEMON in _text(SOCKETS, host)
+    yield Requirement(
+        check="iscsid",
+        met=there,
+        detail="runs, or starts when it is asked" if there else "does not run",
+        remedy="start it now and at each boot: systemctl enable --now iscsid.socket",
+    )
+    yield _initiator_name(host)
+    loaded = host.files.info(MODULE) is not None
+    yield Requirement(
+        check="iscsi_tcp",
+        met=loaded or _can_load(host),
+        detail="loaded" if loaded else "iscsid loads it" if _can_load(host) else "the kernel has no such module",
+        remedy="install the package with all modules of the running kernel, then: modprobe iscsi_tcp",
+    )
+    scsi_id = next((path for path in _SCSI_ID if host.commands.find(str(path)) is not None), None)
+    yield Requirement(
+        check="scsi_id",
+        met=scsi_id is not None,
+        detail=str(scsi_id or "not installed"),
+        remedy="install udev: no disk is used that has not said who it is",
+    )
+    yield _multipath(host)
+
+
+def _initiator_name(host: Host) -> Requirement:
+    text = _text(INITIATOR, host)
+    found = _NAME.search(text)
+    name = found[1] if found is not None else ""
+    if name and not _COMMON.match(name):
+        return Requirement(check="initiator name", met=True, detail=name)
+    detail = f"{INITIATOR} has the name of an example, {name}" if name else f"{INITIATOR} has no InitiatorName"
+    if _TEMPLATE in text:
+        detail = f"{INITIATOR} is the package's template: the name is made at the first start of iscsid"
+    return Requirement(
+        check="initiator name",
+        met=False,
+        detail=detail,
+        remedy=f'give the node a name of its own: echo "InitiatorName=$(iscsi-iname)" > {INITIATOR}; restart iscsid,'
+        " and let the storage know it",
+    )
+
+
+def _multipath(host: Host) -> Requirement:
+    """Say how paths are gathered, which only volumes with several portals need."""
+    runs, finds = host.scsi.multipath_runs(), _FINDS.search(_text(MULTIPATH, host))
+    detail = f"runs, find_multipaths {finds[1] if finds is not None else 'as built in'}" if runs else "does not run"
+    return Requirement(
+        check="multipathd",
+        met=runs,
+        detail=detail,
+        remedy="volumes with several portals are used over one of them: install multipath-tools (Fedora:"
+        " device-mapper-multipath), and: systemctl enable --now multipathd",
+        optional=True,
+    )
+
+
+def _can_load(host: Host) -> bool:
+    if host.commands.find("modprobe") is None:
+        return False
+    asked = ("modprobe", "--dry-run", "--quiet", "iscsi_tcp")
+    return host.commands.run(asked, accept=(0, 1), changes=False).exit_code == 0
+
+
+def _text(path: Path, host: Host) -> str:
+    return (host.files.read(path, _LARGE) or b"").decode("utf-8", "replace")
