@@ -39,7 +39,8 @@ class Lookout:
 
     def expect(self, name: str, volume: ActualVolume | None) -> None:
         """Take note of what a volume is now."""
-        for key in self._keys.pop(name, ()):
+        before = self._keys.pop(name, ())
+        for key in before:
             del self._expected[key]
         if volume is None:
             return
@@ -57,6 +58,9 @@ class Lookout:
             if self._health_timer is None:
                 self._watch_health()
         self._keys[name] = tuple(key for key in ((name, uid) for uid in ("", *volume.mounts)) if key in self._expected)
+        if any(key not in before for key in self._keys[name]):
+            # The table changed while nobody expected the mount yet; whether it has a server is still to be seen.
+            self.mounts_changed()
 
     def mounts_changed(self) -> None:
         """Compare the mount table soon, once for many changes: it changed, by us or by others."""

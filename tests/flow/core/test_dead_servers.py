@@ -98,6 +98,16 @@ def text_of(node: TestNode, name: str) -> str:
     return report.text
 
 
+def test_the_server_of_a_node_s_first_mount_is_known_although_the_table_changed_before(
+    node: TestNode, server: Server
+) -> None:
+    node.mounts_changed()  # while the operation still runs
+    node.apply(pod("web", {"name": "v", "served": {"type": "fuse.sshfs"}}, uid="uid-web"))
+    server.fail(errno.ENOTCONN)
+    node.advance(HEALTH + 1)
+    assert DEAD in text_of(node, "web")
+
+
 @pytest.mark.parametrize("error", [errno.ENOTCONN, errno.ECONNABORTED, errno.ESTALE])
 def test_a_running_pod_hears_that_its_volume_s_server_died(node: TestNode, server: Server, error: int) -> None:
     run(node, "web")
