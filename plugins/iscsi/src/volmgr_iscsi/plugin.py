@@ -70,7 +70,7 @@ class Iscsi(DiskVolume[IscsiSource]):
         return () if ref is None else (Reference(ref),)
 
     def endpoint(self, spec: VolumeSpec[IscsiSource]) -> str:
-        return _portal(spec.source.target_portal)
+        return f"portal {_portal(spec.source.target_portal)}"
 
     def exclusive(self, spec: VolumeSpec[IscsiSource]) -> tuple[str, ...]:
         """One at a time of what shares sessions, and of what writes how a portal is asked."""
@@ -84,17 +84,17 @@ class Iscsi(DiskVolume[IscsiSource]):
     # How it is connected
 
     def mount(self, request: Mount[IscsiSource], host: Host) -> Mounted:
-        mounted = super().mount(request, host)
         directory, records = request.device_target or self.device_target(request.spec, host), Records(host)
         kept = records.read(directory)
         if kept is None or not kept.missing or host.scsi.map_of(Path(request.device_path)) is None:
-            return mounted  # a path that comes later is of use to a map alone
+            return super().mount(request, host)  # a path that comes later is of use to a map alone
         notices: tuple[Notice, ...] = ()
         if request.remount:
             kept, notices = self._repaired(request, kept, directory, host)
             records.write(directory, kept)
         pause = host.settings_of(IscsiSettings).pause(kept.tries)
-        return replace(mounted, due_at=time.time() + pause if kept.missing else None, notices=notices)
+        due_at = time.time() + pause if kept.missing else None
+        return replace(super().mount(request, host), due_at=due_at, notices=notices)
 
     def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
         answer = super().unmount_device(request, host)

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from volmgr.plugin import Host, Requirement
+from volmgr.plugin import Host, Requirement, disk_requirements
 
 INITIATOR = Path("/etc/iscsi/initiatorname.iscsi")
-MULTIPATH = Path("/etc/multipath.conf")
 SOCKETS = Path("/proc/net/unix")
 MODULE = Path("/sys/module/iscsi_tcp")
 
@@ -20,8 +19,6 @@ _TEMPLATE = "GenerateName=yes"
 """What Debian's package has in the file until its service starts for the first time."""
 _COMMON = re.compile(r"iqn\.(1987-05\.com\.example|\d{4}-\d\d\.com\.example|2004-10\.com\.ubuntu:01:0+$)")
 """Names of examples and templates, which more than one node has."""
-_FINDS = re.compile(r"^\s*find_multipaths\s+\"?(\w+)", re.MULTILINE)
-_SCSI_ID = (Path("/usr/lib/udev/scsi_id"), Path("/lib/udev/scsi_id"))
 _LARGE = 16 << 20
 
 
@@ -53,14 +50,7 @@ def _all(host: Host) -> Iterator[Requirement]:
         detail="loaded" if loaded else "iscsid loads it" if _can_load(host) else "the kernel has no such module",
         remedy="install the package with all modules of the running kernel, then: modprobe iscsi_tcp",
     )
-    scsi_id = next((path for path in _SCSI_ID if host.commands.find(str(path)) is not None), None)
-    yield Requirement(
-        check="scsi_id",
-        met=scsi_id is not None,
-        detail=str(scsi_id or "not installed"),
-        remedy="install udev: no disk is used that has not said who it is",
-    )
-    yield _multipath(host)
+    yield from disk_requirements(host)
 
 
 def _initiator_name(host: Host) -> Requirement:
@@ -78,20 +68,6 @@ def _initiator_name(host: Host) -> Requirement:
         detail=detail,
         remedy=f'give the node a name of its own: echo "InitiatorName=$(iscsi-iname)" > {INITIATOR}; restart iscsid,'
         " and let the storage know it",
-    )
-
-
-def _multipath(host: Host) -> Requirement:
-    """Say how paths are gathered, which only volumes with several portals need."""
-    runs, finds = host.scsi.multipath_runs(), _FINDS.search(_text(MULTIPATH, host))
-    detail = f"runs, find_multipaths {finds[1] if finds is not None else 'as built in'}" if runs else "does not run"
-    return Requirement(
-        check="multipathd",
-        met=runs,
-        detail=detail,
-        remedy="volumes with several portals are used over one of them: install multipath-tools (Fedora:"
-        " device-mapper-multipath), and: systemctl enable --now multipathd",
-        optional=True,
     )
 
 
