@@ -30,15 +30,12 @@ def secret(key: str, name: str = "ceph") -> dict[str, Any]:
 
 
 class CephNode(VmNode):
-    """A daemon in a process group of its own, so that all of it can be killed."""
+    """A daemon with one of the two clients."""
 
     def __init__(self, top: Path, client: str) -> None:
         settings = {"client": client, "answer_within": PATIENCE, "force_after": PATIENCE}
         super().__init__(top, plugins={"kubernetes.io/cephfs": settings}, health_interval="1s")
         self.client = client
-
-    def argv(self, *options: str) -> list[str]:
-        return ["setsid", *super().argv(*options)]
 
     def kill_group(self) -> None:
         """End the daemon and all that is in its process group by SIGKILL."""

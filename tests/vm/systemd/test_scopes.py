@@ -1,0 +1,83 @@
+"""A daemon that is a service of systemd, which ends whatever a service has started: a volume's server is not in it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.vm.cephfs.node import CephNode, cephfs
+from tests.vm.servers.ceph import Ceph
+from tests.vm.servers.guest import load, tell
+from tests.vm.servers.node import VmNode
+
+UNIT = "volmgrd-of-a-test.service"
+
+
+class ServiceNode(CephNode):
+    """A daemon that systemd starts, with the defaults of services: `KillMode=control-group`."""
+
+    def argv(self, *options: str) -> list[str]:
+        return VmNode.argv(self, *options)
+
+    def start(self, *, ready: bool = True) -> None:
+        del ready  # started is ready, with this type of service
+        unit = f"""\
+[Service]
+Type=notify
+ExecStart={shlex.join(self.argv(*self.options))}
+StandardOutput=append:{self.log}
+StandardError=append:{self.log}
+"""
+        Path("/run/systemd/system", UNIT).write_text(unit)
+        tell("systemctl", "daemon-reload")
+        tell("systemctl", "start", UNIT)
+
+    def control_group(self, pid: int) -> str:
+        """Give the control group of a process."""
+        return Path(f"/proc/{pid}/cgroup").read_text().strip().rpartition("/")[2]
+
+
+@pytest.fixture
+def node(top: Path) -> Iterator[ServiceNode]:
+    load("fuse")
+    node = ServiceNode(top, "fuse")
+    with Ceph() as ceph:
+        secret = Path("/etc/ceph/admin.secret")
+        secret.touch(0o600)
+        secret.write_text(f"{ceph.key}\n")
+        try:
+            node.start()
+            yield node
+            for file in node.manifests.glob("*.json"):
+                file.unlink()
+            node.until_clean()
+        finally:
+            tell("systemctl", "stop", UNIT)
+            node.clear()
+
+
+def test_a_server_of_fuse_outlives_the_service_of_the_daemon_in_a_scope_of_its_own_i82(node: ServiceNode) -> None:
+    node.mounted_pod("one", cephfs())
+    (server,) = node.servers()
+    assert node.control_group(server).endswith(".scope")
+    for end in (("restart",), ("kill", "--signal=KILL")):
+        tell("systemctl", *end, UNIT)
+        (node.data("one") / "file").write_text("lives")
+        assert node.servers() == [server]
+        node.start()
+        node.wait("one")
+    scope = node.control_group(server)
+    described = tell("systemctl", "show", "--property=Description", scope)
+    assert described.strip() == "Description=volmgr: ceph-fuse"
+    node.remove_pod("one")
+    node.until_clean()
+    assert scope not in tell("systemctl", "list-units", "--all", "--plain", "--no-legend", "--type=scope")
+
+
+def test_the_guest_has_systemd() -> None:
+    assert os.path.isdir("/run/systemd/system")
+    assert Path("/proc/1/comm").read_text().strip() == "systemd"
