@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from volmgr.errors import OperationError, taken_back
+from volmgr.errors import BusyError, OperationError, UnansweredError
 from volmgr.host.interface import SCSI_DEADLINE, MultipathMap, ScsiAddress, ScsiDisk
 from volmgr.host.unasked import never
 from volmgr.requests import Notice
@@ -112,34 +112,28 @@ class DiskPaths:
         Each path is asked who it leads to, and all must say the same; what the kernel only remembers is removed and
         looked for anew. A map is waited for, for `map_wait` seconds, when there are `several` paths or should be; one
         that is there is always taken. While the volume is `in_use`, it must be the disk that it was. `search` is done
-        where neither disks nor addresses are seen. What this call let appear goes when it fails.
+        where neither disks nor addresses are seen. What it let appear stays when it fails: `take_away`.
         """
-        before = {disk.name for disk in self._seen(look).disks}
-
-        def undo() -> None:
-            self._take_away(disk for disk in self._seen(look).disks if disk.name not in before)
-
-        with taken_back(undo, f"connecting the disk of {self._volume}"):
+        found = self._sought(look, disk_wait, search)
+        if not found.disks:
+            return None
+        asked = self._asked(found.disks, in_use=in_use)
+        if asked.stale:
+            self._dismiss(asked.stale)
             found = self._sought(look, disk_wait, search)
             if not found.disks:
                 return None
             asked = self._asked(found.disks, in_use=in_use)
-            if asked.stale:
-                self._dismiss(asked.stale)
-                found = self._sought(look, disk_wait, search)
-                if not found.disks:
-                    return None
-                asked = self._asked(found.disks, in_use=in_use)
-            identity = self._identity(asked)
-            several = several or len(found.disks) > 1
-            expected = several and not in_use and self._scsi.multipath_runs()
-            over = self._map(asked.proved, map_wait, expected=expected)
-            if over is not None and over.wwid != identity:
-                raise OperationError(
-                    f"{self._cannot} its paths lead to {identity}, and the multipath map over them,"
-                    f" {over.device} ({over.name}), is of {over.wwid}: flush it (multipath -f {over.name})"
-                )
-            self._remember(identity)
+        identity = self._identity(asked)
+        several = several or len(found.disks) > 1
+        expected = several and not in_use and self._scsi.multipath_runs()
+        over = self._map(asked.proved, map_wait, expected=expected)
+        if over is not None and over.wwid != identity:
+            raise OperationError(
+                f"{self._cannot} its paths lead to {identity}, and the multipath map over them,"
+                f" {over.device} ({over.name}), is of {over.wwid}: flush it (multipath -f {over.name})"
+            )
+        self._remember(identity)
         device = over.device if over is not None else self._one_of(asked, in_use=in_use).device
         return ConnectedDisk(device=device, notices=self._notices(asked, over, several=several))
 
@@ -147,13 +141,18 @@ class DiskPaths:
         """Let the disk go, which nobody has mounted any more: nothing that is buffered is lost; gone is success.
 
         The map is flushed and removed, then each path is flushed, then each is removed; whatever fails stops it.
-        A path that is down is not flushed, if all was written by a map. `device` is what it was known by.
+        A path that is down is not flushed, if all was written by a map. `device` is what it was known by. Raises
+        BusyError while somebody uses it, unless nobody knows that it is this volume's.
         """
         identity = self._remembered()
         seen = [disk for disk in self._seen(look).disks if self._is(disk, identity)]
         if identity:  # paths of which nothing else leads here any more: a port that is gone, a session that ended
             seen += [disk for disk in self._scsi.disks() if self._scsi.remembered_identity(disk) == identity]
-        self._take_away(seen, self._known_map(identity, device))
+        try:
+            self._take_away(seen, self._known_map(identity, device))
+        except BusyError:
+            if identity:
+                raise  # else it was never connected as this volume's: who uses it has it by right
 
     def grow(self, look: Look) -> Path:
         """Let the kernel see the size that the disk has now, by each of its paths; gives the device."""
@@ -269,7 +268,7 @@ class DiskPaths:
                 f"{self._cannot} {disk.device} ({disk.address}) was looked for anew, and still: {said}"
             )
         if not asked.answers:
-            raise OperationError(f"{self._cannot} no path answers: {'; '.join(asked.silent.values())}")
+            raise UnansweredError(f"{self._cannot} no path answers: {'; '.join(asked.silent.values())}")
         if len(set(asked.answers.values())) > 1:
             said = ", ".join(f"{disk.device} ({disk.address}) to {who}" for disk, who in asked.answers.items())
             raise OperationError(

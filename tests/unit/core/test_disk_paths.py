@@ -1,14 +1,13 @@
 """The paths of one disk: who they lead to, which device is given, and in which order they go."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from volmgr.disk_paths import DEGRADED, ConnectedDisk, DiskPaths, Look, Sight
-from volmgr.errors import BusyError, OperationError, UncertainError
+from volmgr.errors import BusyError, OperationError
 from volmgr.host.interface import Host, ScsiAddress
-from volmgr.testing import FakeHost, Fault, FaultHost
+from volmgr.testing import FakeHost, FaultHost
 
 ONE, TWO = ScsiAddress(2, 0, 0, 5), ScsiAddress(3, 0, 0, 5)
 SDB, SDC, DM = Path("/dev/sdb"), Path("/dev/sdc"), Path("/dev/dm-0")
@@ -157,13 +156,14 @@ def test_a_stale_disk_that_somebody_uses_is_never_taken_away_from_them() -> None
     assert devices(host) == [SDB]
 
 
-def test_paths_to_different_disks_are_refused_and_named_and_what_came_for_them_goes() -> None:
+def test_paths_to_different_disks_are_refused_and_named() -> None:
     host = host_with_a_disk(by=(ONE,))
     host.storage.plug(TWO, OTHER)
     with pytest.raises(OperationError) as caught:
         paths(host).connect(BOTH)
     for word in ("volume one", f"/dev/sdb (2:0:0:5) to {WWID}", f"/dev/sdc (3:0:0:5) to {OTHER}"):
         assert word in str(caught.value)
+    paths(host).take_away(BOTH)
     assert devices(host) == []
 
 
@@ -300,6 +300,17 @@ def test_a_disk_in_use_and_one_that_is_another_volume_s_stay() -> None:
     assert devices(host) == [SDB]
 
 
+def test_what_was_never_connected_as_this_volume_is_left_to_who_uses_it() -> None:
+    host = host_with_a_disk(by=(ONE,))
+    host.scsi.scan(2)
+    host.busy[SDB] = ("vgs",)
+    paths(host).take_away(at(ONE))
+    assert devices(host) == [SDB]
+    host.busy.clear()
+    paths(host).take_away(at(ONE))
+    assert devices(host) == []
+
+
 def test_who_a_disk_was_is_forgotten_and_a_damaged_record_says_nothing() -> None:
     host = host_with_a_disk(by=(ONE,))
     connect(host, at(ONE))
@@ -311,18 +322,3 @@ def test_who_a_disk_was_is_forgotten_and_a_damaged_record_says_nothing() -> None
     paths(host).forget()
     assert host.files.names(top) == ()
     paths(host).forget()
-
-
-def test_what_appeared_for_a_failed_connection_goes_unless_its_undoing_fails() -> None:
-    faulty = FaultHost(host_with_a_disk(by=(ONE,)), [Fault(1, OperationError("the disk is full"), verb="files.write")])
-    with pytest.raises(OperationError, match="full"):
-        paths(faulty).connect(at(ONE))
-    host = faulty.inner
-    assert isinstance(host, FakeHost)
-    assert devices(host) == []
-    faulty.faults += [
-        replace(faulty.faults[0], at=2),
-        Fault(2, OperationError("input/output error"), verb="scsi.flush"),
-    ]
-    with pytest.raises(UncertainError, match="and so did undoing it"):
-        paths(faulty).connect(at(ONE))

@@ -21,6 +21,7 @@ from volmgr.model.selinux import (
     Trouble,
     access_mode,
     context_option,
+    mounted_label,
 )
 from volmgr.model.volume import PersistentVolume, Presence
 from volmgr.operations import Ending, Operation, Verb
@@ -215,3 +216,11 @@ def test_a_mounted_device_has_the_label_that_it_was_mounted_with_and_so_has_the_
     mounted = settle(labelled, Operation(Verb.MOUNT, NAME, "u1"), Ending.DONE, Facts(label="X"))
     assert mounted is not None
     assert mounted.mounts["u1"].label == "X"
+
+
+@pytest.mark.parametrize("label", ["", f"{FILES}:s0", f"{FILES}:s0:c1,c2"])
+def test_the_label_of_a_mount_is_read_from_the_mount_table(label: str) -> None:
+    options = ["rw", *context_option(label), "stripe=4"]
+    assert mounted_label(",".join(options).split(",")) == label
+    assert mounted_label(["rw", f"context={FILES}:s0", 'rootcontext="a:b:c"']) == f"{FILES}:s0"
+    assert mounted_label(['rootcontext="a:b:c"', 'fscontext="a:b:c"']) == ""
