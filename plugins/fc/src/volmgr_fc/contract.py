@@ -14,7 +14,7 @@ from volmgr.plugin import Host, VolumeMode
 from volmgr.testing import FakeHost, Sample
 from volmgr_fc.fabric import HOSTS, ONLINE, REMOTE_PORTS
 from volmgr_fc.finding import look
-from volmgr_fc.plugin import FibreChannelSource
+from volmgr_fc.names import FibreChannelSource
 
 PORTS = ("50060e801049cfd1", "50060e801049cfd2")
 WWID = "360060e80-1049cfd1"
@@ -29,8 +29,8 @@ def samples(top: Path) -> Iterator[Sample]:
     """Give a LUN in each way in which it may be reached."""
     del top
     if _REAL:
-        wwns, _, lun = _REAL.partition(":")
-        source = FibreChannelSource(target_wwns=tuple(wwns.split(",")), lun=int(lun))
+        ports, _, lun = _REAL.partition(":")
+        source = FibreChannelSource(target_wwns=tuple(ports.split(",")), lun=int(lun))
         yield Sample(source=source, arrange=partial(_erase, source))
         yield Sample(source=source, arrange=partial(_erase, source), spec={"mode": VolumeMode.BLOCK})
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volmgr.plugin import DEGRADED, Notice, OperationError, Sight
+from volmgr.plugin import DEGRADED, Notice, OperationError, Sight, UnansweredError
 from volmgr_fc.fabric import ONLINE, fc_hosts, remote_ports
 from volmgr_fc.names import full_wwid, id_links, path_links
 
@@ -61,7 +61,9 @@ def not_found(source: FibreChannelSource, volume: str, host: Host) -> OperationE
         said, remedy = ["this node has no Fibre Channel host"], NO_HOST
     wanted = f"LUN {source.lun} of {', '.join(source.target_wwns)}" if source.ports else ", ".join(source.wwids)
     seen = f" ({'; '.join(said)})" if said else ""
-    return OperationError(f"no fc disk found for {volume}: {wanted}{seen}; {remedy}")
+    online = any(port.state == ONLINE for port in remote_ports(host, source.ports))
+    kind = UnansweredError if hosts and source.ports and not online else OperationError
+    return kind(f"no fc disk found for {volume}: {wanted}{seen}; {remedy}")
 
 
 def missing_ports(source: FibreChannelSource, volume: str, host: Host) -> tuple[Notice, ...]:

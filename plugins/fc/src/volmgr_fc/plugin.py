@@ -26,7 +26,6 @@ from volmgr.plugin import (
     UnmountDevice,
     VolumeSpec,
     disk_requirements,
-    taken_back,
 )
 from volmgr_fc import names, sidecar
 from volmgr_fc.fabric import ONLINE, fc_hosts
@@ -53,7 +52,8 @@ class FibreChannel(DiskVolume[FibreChannelSource]):
 
     def endpoint(self, spec: VolumeSpec[FibreChannelSource]) -> str:
         """Name the storage by its ports; by the disk alone nobody knows it."""
-        return ", ".join(sorted(spec.source.ports))
+        ports = sorted(spec.source.ports)
+        return f"target {', '.join(ports)}" if ports else ""
 
     def exclusive(self, spec: VolumeSpec[FibreChannelSource]) -> tuple[str, ...]:
         """Keep volumes apart that other lists of ports name, and that are the same disk all the same."""
@@ -89,19 +89,18 @@ class FibreChannel(DiskVolume[FibreChannelSource]):
         in_use = self._is_used(request, host)
         if in_use:
             _refuse_other(source, target, host)
-        with taken_back(lambda: None if in_use else sidecar.remove(host, target), f"connecting {request.volume}"):
-            sidecar.note(host, target, source)
-            settings = host.settings_of(FibreChannelSettings)
-            disk = self._disk(request, host).connect(
-                partial(look, source, host),
-                several=len(source.ports) > 1,
-                in_use=in_use,
-                disk_wait=settings.disk_wait,
-                map_wait=settings.map_wait,
-                search=partial(search, source, host),
-            )
-            if disk is None:
-                raise not_found(source, f"volume {request.volume}", host)
+        sidecar.note(host, target, source)
+        settings = host.settings_of(FibreChannelSettings)
+        disk = self._disk(request, host).connect(
+            partial(look, source, host),
+            several=len(source.ports) > 1,
+            in_use=in_use,
+            disk_wait=settings.disk_wait,
+            map_wait=settings.map_wait,
+            search=partial(search, source, host),
+        )
+        if disk is None:
+            raise not_found(source, f"volume {request.volume}", host)
         return replace(disk, notices=(*disk.notices, *missing_ports(source, f"volume {request.volume}", host)))
 
     def _disconnect(self, request: UnmountDevice, host: Host) -> None:

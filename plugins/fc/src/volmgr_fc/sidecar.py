@@ -17,26 +17,34 @@ if TYPE_CHECKING:
 
 
 def note(host: Host, place: Path, source: FibreChannelSource) -> None:
-    """Write down whose a directory is, if its name does not say it."""
-    if says_all(source) or read(host, place) == names_of(source):
+    """Write down whose a directory is, if its name does not say it; one that says it needs no note of another."""
+    wanted = None if says_all(source) else names_of(source)
+    if _noted(host, place) == wanted:
+        return
+    if wanted is None:
+        remove(host, place)
         return
     path = _path(host, place)
     host.files.ensure_directory(path.parent, 0o700, parents_mode=0o700)
-    said = {"kind": "fc-name", "version": 1, "directory": str(place), "wwids": source.wwids}
+    said = {"kind": "fc-name", "version": 1, "directory": str(place), "wwids": wanted.wwids}
     host.files.write(path, json.dumps(said).encode() + b"\n", 0o600, durable=True)
 
 
 def read(host: Host, place: Path) -> FibreChannelSource:
     """Say whose a directory is; raises NotReconstructible."""
+    return _noted(host, place) or of_directory(place.name)
+
+
+def _noted(host: Host, place: Path) -> FibreChannelSource | None:
     data = host.files.read(_path(host, place))
     try:
         said: object = json.loads(data) if data else None
     except (ValueError, RecursionError):  # damaged: the name is what is left
-        said = None
+        return None
     wwids = cast("dict[str, object]", said).get("wwids") if isinstance(said, dict) else None
-    if isinstance(wwids, list):
-        return FibreChannelSource(wwids=tuple(map(str, cast("list[object]", wwids))))
-    return of_directory(place.name)
+    if not isinstance(wwids, list):
+        return None
+    return FibreChannelSource(wwids=tuple(map(str, cast("list[object]", wwids))))
 
 
 def remove(host: Host, place: Path) -> None:
