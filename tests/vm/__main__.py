@@ -10,32 +10,28 @@ python -m tests.vm --command "lsblk; uname -a"         a guest, and a command in
 from __future__ import annotations
 
 import argparse
-import compileall
 import os
 import shlex
-import shutil
 import sys
+import tempfile
 import threading
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.vm.areas import AREAS, HERE, Area
-from tests.vm.lane import image, tools
+from tests.vm.lane import code, image, tools
 from tests.vm.lane.machine import GuestError, Machine
 
 ROOT = HERE.parent.parent
 LIMITS = {False: 1200.0, True: 3600.0}
 """Seconds that the guest of one area may run, quick and full."""
 
-# The environment is the clone's; only its Python is the guest's own, which may lie elsewhere and be another 3.11.
-_PYTHON = """\
-ln -sf /usr/bin/python3.11 .venv/bin/python3.11
-sed -i 's|^home = .*|home = /usr/bin|' .venv/pyvenv.cfg
-"""
+
+_PLUGINS = ("pytest_timeout", "volmgr.testing.pytest_options", "no:cacheprovider")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,34 +59,25 @@ def _say(line: str) -> None:
         print(line, flush=True)
 
 
-def _build(chosen: Iterable[Area]) -> tuple[Path, dict[str, tuple[Path, ...]]]:
-    tools.install()
-    built = {area.name: area.built() for area in chosen}
-    for sources in (ROOT / "core/src", *ROOT.glob("plugins/*/src")):
-        compileall.compile_dir(sources, quiet=2)  # an emulated processor takes seconds for what this takes none
-    return image.built(), built
-
-
 def _run(area: Area, tests: Iterable[str], arguments: argparse.Namespace, machine: Machine) -> Result:
     begun = time.monotonic()
     chosen = "" if arguments.full or arguments.exact else "-m 'not slow'"
     script = (
-        f"cd {shlex.quote(str(ROOT))}\n{_PYTHON}"
-        "export PYTHONDONTWRITEBYTECODE=1\n"
-        f"exec .venv/bin/python -m pytest -n 0 -p no:cacheprovider -p no:randomly -v --color=no --tb=short"
-        f" --junitxml=/vm/junit.xml {chosen} {arguments.pytest} {shlex.join(tests)}\n"
+        f"cd {shlex.quote(str(ROOT))}\n"
+        # Of pytest's plugins only what is used: the others take half a minute to import here.
+        "export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1\n"
+        f"exec .venv/bin/python -m pytest {' '.join(f'-p {each}' for each in _PLUGINS)} --confcutdir=tests/vm"
+        f" -v --color=no --tb=short --junitxml=/vm/junit.xml {chosen} {arguments.pytest} {shlex.join(tests)}\n"
     )
     problem = ""
-    try:
-        code = machine.run(script, lambda line: _say(f"{area.name:8} | {line}"))
-        if code not in {0, 1}:
-            problem = f"pytest ended with exit code {code}"
-    except GuestError as error:
-        problem = str(error)
-    try:
-        passed, failed = _read(machine.results / "junit.xml")
-    finally:
-        shutil.rmtree(machine.results, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="volmgr-vm-") as directory:
+        try:
+            status = machine.run(script, Path(directory), lambda line: _say(f"{area.name:8} | {line}"))
+            if status not in {0, 1}:
+                problem = f"pytest ended with exit code {status}"
+        except GuestError as error:
+            problem = str(error)
+        passed, failed = _read(Path(directory) / "junit.xml")
     return Result(area=area, seconds=time.monotonic() - begun, passed=passed, failed=failed, problem=problem)
 
 
@@ -149,42 +136,41 @@ def main() -> int:
     parser.add_argument("--kernel", default="", help="more arguments of the kernel, with --command")
     arguments = parser.parse_args()
     arguments.exact = any("::" in word for word in arguments.what)
-    if arguments.command is not None:
-        where, _ = _build(())
-        machine = Machine(image=where, shared=(ROOT,), kernel=tuple(arguments.kernel.split()), limit=LIMITS[True])
-        try:
-            return machine.run(f"cd {shlex.quote(str(ROOT))}\n{_PYTHON}{arguments.command}\n", print)
-        except GuestError as error:
-            print(error, file=sys.stderr)
-            return 1
-        finally:
-            shutil.rmtree(machine.results, ignore_errors=True)
-    chosen = _chosen(arguments.what)
-    where, built = _build(chosen)
-    begun = time.monotonic()
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        running = [
-            pool.submit(
-                _run,
-                area,
-                tests,
-                arguments,
-                Machine(
-                    image=where,
-                    shared=(ROOT, *built[area.name]),
-                    memory=area.memory,
-                    kernel=area.kernel,
-                    limit=LIMITS[arguments.full],
-                ),
-            )
-            for area, tests in chosen.items()
-        ]
-        results = [each.result() for each in running]
+    tools.install()
+    chosen: Mapping[Area, tuple[str, ...]] = {} if arguments.command is not None else _chosen(arguments.what)
+    built = {area.name: area.built() for area in chosen}
+    limit = LIMITS[arguments.full or arguments.command is not None]
+    with tempfile.TemporaryDirectory(prefix="volmgr-vm-", dir=image.cache()) as directory:
+        plain = Machine(image=image.built(), clone=ROOT, code=code.packed(ROOT, Path(directory)), limit=limit)
+        if arguments.command is not None:
+            return _run_command(arguments.command, replace(plain, kernel=tuple(arguments.kernel.split())))
+        begun = time.monotonic()
+        with ThreadPoolExecutor(arguments.jobs) as pool:
+            running = [
+                pool.submit(
+                    _run,
+                    area,
+                    tests,
+                    arguments,
+                    replace(plain, shared=built[area.name], memory=area.memory, kernel=area.kernel),
+                )
+                for area, tests in chosen.items()
+            ]
+            results = [each.result() for each in running]
     print(_report(results))
     bad = [result.area.name for result in results if not result.good]
     total = f"{time.monotonic() - begun:.0f} s"
     print(f"tests/vm: {'not proved: ' + ', '.join(bad) if bad else 'all proved'}, in {total}")
     return 1 if bad else 0
+
+
+def _run_command(command: str, machine: Machine) -> int:
+    with tempfile.TemporaryDirectory(prefix="volmgr-vm-") as results:
+        try:
+            return machine.run(f"cd {shlex.quote(str(ROOT))}\n{command}\n", Path(results), _say)
+        except GuestError as error:
+            print(error, file=sys.stderr)
+            return 1
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 from tests.vm.servers.node import VmNode
 
 HERE = Path(__file__).parent
-GUEST = Path("/vm/guest")
+GUEST = Path("/vm/clone")
 """Only a guest of this lane has it."""
 LIMIT = 300
 """Seconds that a test of the lane may take."""

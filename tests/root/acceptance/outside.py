@@ -9,10 +9,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from tests.eventually import PATIENCE, eventually
 
@@ -52,6 +52,35 @@ def mounts_below(path: Path) -> dict[str, str]:
     return {line.split(" ")[4]: line for line in lines if line.split(" ")[4].startswith(f"{path}/")}
 
 
+class Process(Protocol):
+    """What is asked of a running daemon, and answered by `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int:
+        """Its PID."""
+        ...
+
+    def poll(self) -> int | None:
+        """Give its exit code; None while it runs."""
+        ...
+
+    def wait(self, timeout: float = ...) -> int:
+        """Return when it has ended."""
+        ...
+
+    def send_signal(self, number: int, /) -> None:
+        """Send a signal."""
+        ...
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        ...
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        ...
+
+
 class Outside:
     """One root directory, manifests directory and socket, and the daemon on them."""
 
@@ -62,7 +91,7 @@ class Outside:
         self.socket = top / "api.sock"
         self.log = top / "log"
         self.options = (*(("--manifests", str(self.manifests)) if manifests else ()), *options)
-        self.daemon: subprocess.Popen[bytes] | None = None
+        self.daemon: Process | None = None
         if manifests:
             self.manifests.mkdir(exist_ok=True)
 
@@ -90,11 +119,11 @@ class Outside:
     def start(self, *, ready: bool = True) -> None:
         """Start the daemon, until it tells systemd that it is ready."""
         address = f"\0acceptance-{os.getpid()}-{time.monotonic_ns()}"
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel, self.log.open("ab") as log:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
             channel.bind(address)
             channel.settimeout(PATIENCE)
             environment = {**os.environ, "NOTIFY_SOCKET": f"@{address[1:]}"}
-            self.daemon = subprocess.Popen(self.argv(*self.options), env=environment, stderr=log, stdout=log)
+            self.daemon = self.launch(environment)
             try:
                 if ready:
                     assert b"READY=1" in channel.recv(4096), self.log.read_text()
@@ -103,6 +132,11 @@ class Outside:
             except BaseException:
                 self.kill()
                 raise
+
+    def launch(self, environment: Mapping[str, str]) -> Process:
+        """Let the daemon begin."""
+        with self.log.open("ab") as log:
+            return subprocess.Popen(self.argv(*self.options), env=environment, stderr=log, stdout=log)
 
     def answers(self) -> bool:
         """Tell whether the daemon is alive to its clients."""
@@ -131,10 +165,13 @@ class Outside:
 
     def volmgr(self, *arguments: str, code: int | None = 0, text: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command of `volmgr`, which must end with this code."""
-        command = [str(BIN / "volmgr"), "--socket", str(self.socket), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, input=text)
+        done = self.run([str(BIN / "volmgr"), "--socket", str(self.socket), *arguments], text)
         assert code is None or done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done
+
+    def run(self, command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `volmgr` with a text on its standard input."""
+        return subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, input=text)
 
     def json(self, *arguments: str, code: int | None = 0) -> Any:  # noqa: ANN401 - JSON
         """Run a command and read what it prints as JSON."""

@@ -46,8 +46,7 @@ say "the disk"
 echo '127.0.0.1 localhost vm' >"$root/etc/hosts"
 echo '::1 localhost' >>"$root/etc/hosts"
 echo uninitialized >"$root/etc/machine-id"
-install --mode=0755 -D --target-directory="$root/usr/lib/volmgr-vm" init run
-install --mode=0644 volmgr-vm.service "$root/etc/systemd/system/"
+mkdir "$root/vm"
 install --mode=0644 container.cil "$root/tmp/"
 chroot "$root" semodule --noreload --install /tmp/container.cil 2>&1 | { grep --invert-match sddm || true; }
 ./initrd.sh "$root" "$version" "$directory/initrd"

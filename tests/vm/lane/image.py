@@ -12,16 +12,7 @@ import time
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-_PARTS = (
-    "build.sh",
-    "container.cil",
-    "init",
-    "initrd.sh",
-    "packages.txt",
-    "run",
-    "vmlinux.py",
-    "volmgr-vm.service",
-)
+_PARTS = ("build.sh", "container.cil", "initrd.sh", "packages.txt", "vmlinux.py")
 _UNUSED = 14 * 86400
 """Seconds after which an image that nobody uses goes."""
 

@@ -23,8 +23,9 @@ $b mount -t sysfs sys /sys
 while read -r module; do $b insmod "$module"; done </lib/order
 until [ -b /dev/vda ]; do $b usleep 20000; done
 $b mount -t ext4 -o noatime /dev/vda /new
+$b mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,access=any,cache=mmap run /new/vm
 for each in dev proc sys; do $b mount --move /$each /new/$each; done
-exec $b switch_root /new /usr/lib/volmgr-vm/init
+exec $b switch_root /new /vm/init
 INIT
 chmod +x "$first/init"
 (cd "$first" && find . | cpio --quiet --create --format=newc | zstd --quiet -3 --force -o "$file")

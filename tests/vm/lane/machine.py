@@ -5,13 +5,14 @@ kvm is not used, where it is there, either: what runs on every machine is what i
 
 from __future__ import annotations
 
+import shutil
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+_GUEST = Path(__file__).parent / "guest"
 _KERNEL = (
     "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off audit=0 random.trust_cpu=on cryptomgr.notests"
     " init_on_alloc=0 net.ifnames=0"
@@ -28,9 +29,16 @@ class GuestError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What a guest has; `shared` directories it sees at their own paths, and what it writes there is gone with it."""
+    """What a guest has; `shared` directories it sees, read-only, at their own paths.
+
+    What it writes, but to /vm, is gone with it.
+    """
 
     image: Path
+    clone: Path
+    """Where the clone is, here and in the guest."""
+    code: Path
+    """The disk that has it: see `code.packed`."""
     shared: tuple[Path, ...] = ()
     memory: int = 2048
     """MiB."""
@@ -39,20 +47,26 @@ class Machine:
     """More arguments of the kernel; the last one of a name counts."""
     limit: float = 1800.0
     """Seconds that it may run."""
-    results: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="volmgr-vm-")))
-    """A directory that the guest has at /vm, to write to; remove it."""
 
-    def run(self, script: str, say: Callable[[str], None]) -> int:
-        """Boot, run a shell script as root, and give its exit code; `say` gets each line of its output."""
-        (self.results / "command").write_text(script)
-        (self.results / "shares").write_text(
+    def run(self, script: str, results: Path, say: Callable[[str], None]) -> int:
+        """Boot, run a shell script as root, and give its exit code; `say` gets each line of its output.
+
+        The guest has the directory `results` at /vm, to write to. Raises GuestError.
+        """
+        (results / "command").write_text(script)
+        (results / "shares").write_text(
             "".join(f"share{number} {directory}\n" for number, directory in enumerate(self.shared))
         )
-        (self.results / "guest").touch()
+        (results / "clone").write_text(str(self.clone))
+        for file in _GUEST.iterdir():
+            shutil.copy2(file, results)
         # Its standard input must never end: that would close the port that the output comes from.
-        with subprocess.Popen(
-            self._argv(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as qemu:
+        with (
+            (results / "qemu").open("w") as complaints,
+            subprocess.Popen(
+                self._argv(results), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True
+            ) as qemu,
+        ):
             late = threading.Event()
 
             def stop() -> None:
@@ -70,29 +84,25 @@ class Machine:
             finally:
                 clock.cancel()
                 qemu.kill()
-        status = self.results / "status"
+        status = results / "status"
         if not status.exists():
             why = f"was not done after {self.limit:.0f} s" if late.is_set() else f"died (qemu: {qemu.returncode})"
-            raise GuestError(f"the guest {why}; the end of its console:\n{self._console()}")
+            raise GuestError(f"the guest {why}; the end of its console:\n{_console(results)}")
         return int(status.read_text())
 
-    def _console(self) -> str:
-        console = self.results / "console"
-        text = console.read_text(errors="replace") if console.exists() else ""
-        return "\n".join(text.splitlines()[-_CONSOLE_LINES:])
-
-    def _argv(self) -> list[str]:
+    def _argv(self, results: Path) -> list[str]:
         words: list[str] = ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64"]
         words += ["-accel", "tcg,thread=multi", "-cpu", "max", "-M", "q35"]
         words += ["-m", str(self.memory), "-smp", str(self.processors)]
         words += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
         words += ["-kernel", str(self.image / "vmlinux"), "-initrd", str(self.image / "initrd")]
         words += ["-append", " ".join((_KERNEL, _LSM, *self.kernel))]
-        disk = f"file={self.image / 'root.img'},if=virtio,format=raw,snapshot=on,cache=unsafe"
-        words += ["-drive", disk, "-device", "virtio-rng-pci", "-serial", f"file:{self.results / 'console'}"]
+        for disk in (self.image / "root.img", self.code):
+            words += ["-drive", f"file={disk},if=virtio,format=raw,snapshot=on,cache=unsafe"]
+        words += ["-device", "virtio-rng-pci", "-serial", f"file:{results / 'console'}"]
         words += ["-device", "virtio-serial-pci", "-chardev", "stdio,id=output,signal=off"]
         words += ["-device", "virtserialport,chardev=output,name=output"]
-        words += _share(self.results, "run")
+        words += _share(results, "run")
         for number, directory in enumerate(self.shared):
             words += _share(directory, f"share{number}", ",readonly=on")
         for number in range(_CARDS):
@@ -103,3 +113,8 @@ class Machine:
 
 def _share(directory: Path, tag: str, more: str = "") -> list[str]:
     return ["-virtfs", f"local,path={directory},mount_tag={tag},security_model=none,multidevs=remap{more}"]
+
+
+def _console(results: Path) -> str:
+    texts = (file.read_text(errors="replace") for file in (results / "qemu", results / "console") if file.exists())
+    return "\n".join(line for text in texts for line in text.splitlines()[-_CONSOLE_LINES:])

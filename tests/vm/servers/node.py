@@ -5,23 +5,31 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.eventually import PATIENCE, eventually
-from tests.root.acceptance.outside import Outside, mounts_below, pod
+from tests.root.acceptance.outside import Outside, Process, mounts_below, pod
+from tests.vm.servers.forked import Forking
 from volmgr.cli.client import Client, Refused, quote
 
 QUICK: Mapping[str, Any] = {"removal_settle": "50ms", "backoff_initial": "50ms", "backoff_max": "1s"}
 """Options of a daemon that tries again at once."""
 
 
+@cache
+def _forking() -> Forking:
+    return Forking()
+
+
 class VmNode(Outside):
     """A real daemon: `with VmNode(top, plugins={"kubernetes.io/nfs": {…}}, **QUICK) as node:` starts it.
 
-    From `Outside`: `put`, `volmgr`, `json`, `kill` (-9), `stop`, `start`, `until_why`, `mounts`, `log_text`.
+    It leads a session and a process group of its own, as a service of systemd does. From `Outside`: `put`, `volmgr`,
+    `json`, `kill` (-9), `stop`, `start`, `until_why`, `mounts`, `log_text`.
     """
 
     def __init__(self, top: Path, *options: str, plugins: Mapping[str, Any] | None = None, **config: Any) -> None:  # noqa: ANN401 - YAML
@@ -29,6 +37,14 @@ class VmNode(Outside):
         self.configuration = top / "volmgr.json"
         self.configuration.write_text(json.dumps({"plugins": dict(plugins or {}), **QUICK, **config}))
         super().__init__(top, "--config", str(self.configuration), *options)
+
+    def launch(self, environment: Mapping[str, str]) -> Process:
+        """Fork the daemon off a process that has imported it: else each start would take ten seconds here."""
+        return _forking().start("volmgr.daemon:main", self.argv(*self.options), self.log, environment=environment)
+
+    def run(self, command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `volmgr` likewise."""
+        return _forking().run("volmgr.cli:main", command, text=text)
 
     def put_pod(self, name: str, *volumes: Mapping[str, Any], **spec: Any) -> Path:  # noqa: ANN401 - YAML
         """Let a Pod `name` (UID `uid-name`) want these volumes, in a manifest of its own."""

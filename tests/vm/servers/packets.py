@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from tests.vm.servers.guest import tell
@@ -11,7 +11,7 @@ TABLE = "volmgr_swallowed"
 
 
 @contextmanager
-def swallowed(address: str, port: int) -> Iterator[None]:
+def swallowed(address: str, port: int) -> Generator[None]:
     """Drop, as long as the block lasts, each packet to and from a TCP port of an address (IPv4) of the guest."""
     table = f"{TABLE}_{address.replace('.', '_')}_{port}"
     tell(
