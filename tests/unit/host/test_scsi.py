@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -120,11 +121,48 @@ def test_a_rescan_gives_the_disk_as_it_is_now(tree: SysfsTree) -> None:
     assert tree.ran == [("tee", str(tree.top / "class/scsi_device/2:0:0:1/device/rescan"), "1")]
 
 
-def test_a_rescan_of_a_disk_that_the_kernel_does_not_ask_is_no_silent_success(tree: SysfsTree) -> None:
+@pytest.mark.parametrize(
+    ("place", "state"),
+    [
+        ("class/scsi_device/2:0:0:1/device", "transport-offline"),
+        ("class/scsi_device/2:0:0:1/device", "blocked"),
+        ("class/scsi_host/host2", "recovery"),
+    ],
+)
+def test_a_disk_that_would_not_answer_is_asked_nothing(tree: SysfsTree, place: str, state: str) -> None:
     found = disk(tree)
-    tree.text(tree.top / "class/scsi_device/2:0:0:1/device/state", "transport-offline")
-    with pytest.raises(OperationError, match=r"cannot rescan /dev/sdb \(2:0:0:1\): it is transport-offline"):
+    tree.text(tree.top / place / "state", state)
+    for what, call in (
+        ("rescan /dev/sdb (2:0:0:1)", lambda: tree.scsi.rescan(found)),
+        ("ask /dev/sdb (2:0:0:1) who it is", lambda: tree.scsi.identity(found)),
+        ("flush /dev/sdb", lambda: tree.scsi.flush(found.device)),
+    ):
+        with pytest.raises(OperationError, match=re.escape(f"cannot {what}: it is {state}; look at the path")):
+            call()
+    assert tree.ran == []
+
+
+def test_a_disk_that_is_offline_after_it_was_rescanned_is_no_silent_success(tree: SysfsTree) -> None:
+    found = disk(tree)
+
+    def gives_up(_argv: tuple[str, ...], _stdin: bytes) -> CommandResult:
+        tree.text(tree.top / "class/scsi_device/2:0:0:1/device/state", "offline")
+        return DONE
+
+    tree.host.programs["tee"] = gives_up
+    with pytest.raises(OperationError, match=r"cannot rescan /dev/sdb \(2:0:0:1\): it is offline"):
         tree.scsi.rescan(found)
+
+
+def test_the_removal_of_a_disk_whose_path_the_kernel_waits_for_comes_later(tree: SysfsTree) -> None:
+    found, state = disk(tree), tree.top / "class/scsi_device/2:0:0:1/device/state"
+    tree.text(state, "blocked")
+    with pytest.raises(OperationError, match="it is blocked; it goes when the kernel gives its path up"):
+        tree.scsi.remove(found)
+    assert tree.ran == []
+    tree.text(state, "transport-offline")
+    tree.scsi.remove(found)
+    assert tree.scsi.disk_at(found.address) is None
 
 
 def test_a_flush_that_fails_says_what_may_be_lost(tree: SysfsTree) -> None:
@@ -165,7 +203,7 @@ def test_a_disk_that_somebody_has_open_for_himself_is_not_removed(tree: SysfsTre
 
 def test_a_disk_that_does_not_answer_is_not_opened_and_is_removed_unless_it_is_mounted(tree: SysfsTree) -> None:
     state = tree.top / "class/scsi_device/2:0:0:1/device/state"
-    tree.text(state, "blocked")
+    tree.text(state, "offline")
     tree.host.busy[Path("/dev/sdb")] = ("only an exclusive opening would tell",)
     tree.host.machine.format("/dev/sdb", "ext4")
     tree.host.machine.mount("/srv", "ext4", source="/dev/sdb")

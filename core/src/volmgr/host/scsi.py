@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_WAITING = frozenset({"blocked", "created-blocked", "recovery"})
+"""States in which the kernel waits for a path, or a SCSI host, before it does anything to a disk."""
 _ASKING = ("--whitelisted", "--replace-whitespace", "--page=0x83", "--device")
 
 
@@ -68,6 +70,7 @@ class LocalScsi:
     def identity(self, disk: ScsiDisk, *, deadline: float = SCSI_DEADLINE) -> str:
         """Ask the disk itself, by udev's scsi_id."""
         attempt = f"ask {disk.device} ({disk.address}) who it is"
+        self._refuse_silent(disk, attempt)
         tool = next(filter(None, map(self._commands.find, SCSI_ID)), None)
         if tool is None:
             raise OperationError(f"cannot {attempt}: {SCSI_ID[0]} is not installed; install udev")
@@ -89,15 +92,19 @@ class LocalScsi:
     def rescan(self, disk: ScsiDisk, *, deadline: float = SCSI_DEADLINE) -> ScsiDisk:
         """Let the kernel read the size anew; what it remembers of the identity, too."""
         attempt = f"rescan {disk.device} ({disk.address})"
+        self._refuse_silent(disk, attempt)
         self._write(self._sysfs.device(disk.address) / "rescan", "1", attempt, deadline)
+        self._refuse_silent(disk, attempt)  # the kernel asks none in another state, and says nothing of it
         found = self._sysfs.disk_at(disk.address)
-        if found is None or found.state != "running":  # the kernel asks no disk in another state, and says nothing
-            state = "gone" if found is None else found.state
-            raise OperationError(f"cannot {attempt}: it is {state}; look at the path to its storage")
+        if found is None:
+            raise OperationError(f"cannot {attempt}: it is gone")
         return found
 
     def flush(self, device: Path, *, deadline: float = SCSI_DEADLINE) -> None:
         """Write what is buffered, by fdatasync: `blockdev --flushbufs` does, and is silent about what it could not."""
+        disk = self._sysfs.disk_of(device)
+        if disk is not None:
+            self._refuse_silent(disk, f"flush {device}")
         try:
             self._commands.run(("sync", "-d", str(device)), deadline=deadline)
         except CommandError as error:
@@ -114,6 +121,9 @@ class LocalScsi:
         holders = self._sysfs.holders(disk.name)
         if holders or not self._is_free(disk):
             raise BusyError(f"cannot {attempt}: it is in use", holders)
+        trouble = self._sysfs.trouble(disk)
+        if trouble in _WAITING:
+            raise OperationError(f"cannot {attempt}: it is {trouble}; it goes when the kernel gives its path up")
         try:
             self._write(self._sysfs.device(disk.address) / "delete", "1", attempt, deadline)
         except OperationError:
@@ -174,7 +184,13 @@ class LocalScsi:
         mounted = {entry.device for entry in self._mounts.table()}
         if mounted & self._sysfs.numbers(disk.name):
             return False
-        return not self._sysfs.runs(disk) or self._block.is_free(disk.device)
+        return bool(self._sysfs.trouble(disk)) or self._block.is_free(disk.device)
+
+    def _refuse_silent(self, disk: ScsiDisk, attempt: str) -> None:
+        """Refuse at once what a disk would not answer: each try would leave a process that waits in the kernel."""
+        trouble = self._sysfs.trouble(disk)
+        if trouble:
+            raise OperationError(f"cannot {attempt}: it is {trouble}; look at the path to its storage")
 
     def _write(self, path: Path, text: str, attempt: str, deadline: float) -> None:
         try:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from volmgr.host.interface import MultipathMap, ScsiAddress, ScsiDisk
 
+RUNNING = "running"
+"""The state of a disk, and of a SCSI host, that can be asked."""
+
 _SECTOR = 512  # bytes of what sysfs counts sizes in, whatever the disk has
 _MAP = "mpath-"  # how the UUID of a multipath map begins; `part1-mpath-` is a partition of one, `LVM-` a logical volume
 _PARTITION = re.compile(r"part\d+-mpath-")
@@ -101,10 +104,10 @@ class Sysfs:
                 found.append(_text(dm / "name") or holder)
         return tuple(found)
 
-    def runs(self, disk: ScsiDisk) -> bool:
-        """Say whether a disk can be expected to answer: neither it nor its SCSI host is in any trouble."""
-        places = self.device(disk.address), self.host(disk.address.host)
-        return all(_text(place / "state") == "running" for place in places)
+    def trouble(self, disk: ScsiDisk) -> str:
+        """Say in which state a disk, or its SCSI host, is that lets it not answer; empty when it can be asked."""
+        states = _text(self.device(disk.address) / "state"), _text(self.host(disk.address.host) / "state")
+        return next((state or "gone" for state in states if state != RUNNING), "")
 
     def numbers(self, name: str) -> frozenset[str]:
         """Give the numbers of a disk and of its partitions, as the mount table has them."""

@@ -192,11 +192,8 @@ class FakeScsi:
                     self._appear(address)
 
     def identity(self, disk: ScsiDisk, *, deadline: float = SCSI_DEADLINE) -> str:
-        known = self._known.get(disk.name)
-        if known is None or known.cut or known.disk.address not in self.mapped:
-            self.pass_time(deadline)
-            message = f"cannot ask {disk.device} for its identity: it does not answer"
-            raise OperationError(message)
+        del deadline
+        known = self._must_answer(disk, "ask")
         return self.mapped[known.disk.address][0].wwid
 
     def remembered_identity(self, disk: ScsiDisk) -> str:
