@@ -62,8 +62,10 @@ OPERATIONS = (
     "FoundDevice",
     "Measure",
     "Measured",
+    "Requirement",
 )
 VOLUMES = ("VolumeSpec", "VolumeMode", "Facets", "Applies", "Reference", "PersistentVolume")
+DISKS = ("DiskVolume", "ConnectedDisk", "DiskPaths", "Sight", "ScsiAddress", "ScsiDisk", "MultipathMap")
 SERVICES = ("Drivers", "Offers", "Service")
 PROVISIONING = ("Provisioner", "Provision", "Provisioned", "DeleteVolume", "GrowVolume", "Grown")
 
@@ -76,6 +78,7 @@ def page() -> str:
         "Requests and answers": [offered[name] for name in OPERATIONS],
         "What a volume is": [offered[name] for name in VOLUMES],
         "The host": [Host, *_services_of(Host)],
+        "Disks that a network brings": [offered[name] for name in DISKS],
         "Errors": [value for value in offered.values() if inspect.isclass(value) and issubclass(value, VolmgrError)],
         "Packages with a service": [offered[name] for name in SERVICES],
         "Packages that make volumes for claims": [offered[name] for name in PROVISIONING],
@@ -151,8 +154,13 @@ def _body(cls: type) -> list[ast.stmt]:
 
 
 def _methods(cls: type) -> list[object]:
-    public = {name: value for name, value in vars(cls).items() if not name.startswith("_")}
-    return [value for value in public.values() if inspect.isfunction(value) or _is_property(value)]
+    told = [value for name, value in vars(cls).items() if not name.startswith("_") or _is_to_be_written(value)]
+    return [value for value in told if inspect.isfunction(value) or _is_property(value)]
+
+
+def _is_to_be_written(value: object) -> bool:
+    """Say whether a derived class has to bring a method, whose name need not be public."""
+    return inspect.isfunction(value) and "raise NotImplementedError" in inspect.getsource(value)
 
 
 def _function(of: object) -> str:

@@ -12,11 +12,14 @@ VALUES = {
     "API_VERSION",
     "CSI_FIELD",
     "DEFAULT_TYPE",
+    "DEGRADED",
     "FLEX_FIELD",
+    "MAP_WAIT",
     "Object",
     "Objects",
     "Payload",
     "ProvisionerRequest",
+    "SCSI_DEADLINE",
     "hookimpl",
 }
 """Neither classes nor functions; told where they are used."""
