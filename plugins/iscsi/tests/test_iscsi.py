@@ -74,12 +74,9 @@ def volume(*portals: str, name: str = "data", lun: int = 0, iqn: str = IQN, **fi
     return Volume(Iscsi(), replace(source, **fields), name=name, spec_fields=spec)  # type: ignore[arg-type]
 
 
-def with_secret(of: Volume, data: dict[str, bytes] | None = None, namespace: str = "default") -> Volume:
-    secret = Secret(metadata=ObjectMeta(name="chap", namespace=namespace), data=SECRET if data is None else data)
-    (ref,) = (
-        (each.ref for each in of.plugin.references(of.spec, of.pod)) if of.plugin.references(of.spec, of.pod) else ()
-    )
-    return replace(of, objects={ref: secret})
+def with_secret(of: Volume, data: dict[str, bytes] | None = None) -> Volume:
+    secret = Secret(metadata=ObjectMeta(name="chap"), data=SECRET if data is None else data)
+    return replace(of, objects={each.ref: secret for each in of.plugin.references(of.spec, of.pod)})
 
 
 # Connecting

@@ -48,7 +48,7 @@ def test_an_address_of_ipv6_is_one_however_it_is_written(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:65536", "10.0.0.1/../..", "a b", "a,1"])
 def test_what_is_no_portal_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="portal|port"):
+    with pytest.raises(ValueError, match=r"portal|port"):
         Portal.parse(text)
 
 

@@ -24,12 +24,9 @@ def volume(target: Target, lun: int = 0, *portals: str, name: str = "v", **field
     return {"name": name, "iscsi": source}
 
 
-def block(
-    target: Target, lun: int = 0, *portals: str, name: str = "block", size: str = "64Mi", **fields: Any
-) -> tuple[Mapping[str, Any], ...]:
+def block(target: Target, lun: int = 0, *, name: str = "block") -> tuple[Mapping[str, Any], ...]:
     """Give a PersistentVolume of a LUN and its claim, to be used as a device."""
-    source = volume(target, lun, *portals, **fields)["iscsi"]
-    return persistent(name, source, size=size, mode="Block")
+    return persistent(name, volume(target, lun)["iscsi"], mode="Block")
 
 
 def persistent(
