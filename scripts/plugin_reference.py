@@ -154,7 +154,8 @@ def _body(cls: type) -> list[ast.stmt]:
 
 
 def _methods(cls: type) -> list[object]:
-    told = [value for name, value in vars(cls).items() if not name.startswith("_") or _is_to_be_written(value)]
+    own = {name: value for name, value in vars(cls).items() if not name.startswith("__")}
+    told = [value for name, value in own.items() if name[0] != "_" or _is_to_be_written(value)]
     return [value for value in told if inspect.isfunction(value) or _is_property(value)]
 
 
