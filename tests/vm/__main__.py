@@ -61,7 +61,7 @@ def _say(line: str) -> None:
 
 def _run(area: Area, tests: Iterable[str], arguments: argparse.Namespace, machine: Machine) -> Result:
     begun = time.monotonic()
-    chosen = "" if arguments.full or arguments.exact else "-m 'not slow'"
+    chosen = "" if arguments.full or arguments.exact or area.is_full else "-m 'not slow'"
     script = (
         f"cd {shlex.quote(str(ROOT))}\n"
         # Of pytest's plugins only what is used: the others take half a minute to import here.
@@ -108,11 +108,11 @@ def _report(results: Iterable[Result]) -> str:
     return "\n".join(lines)
 
 
-def _chosen(words: Iterable[str]) -> Mapping[Area, tuple[str, ...]]:
+def _chosen(words: Iterable[str], *, full: bool) -> Mapping[Area, tuple[str, ...]]:
     """Give the areas that are meant, and what pytest is told to run in each."""
     by_name = {area.name: area for area in AREAS}
     found: dict[Area, list[str]] = {}
-    for word in words or by_name:
+    for word in words or [area.name for area in AREAS if full or not area.is_full]:
         if word in by_name:
             found.setdefault(by_name[word], []).append(str(by_name[word].directory.relative_to(ROOT)))
             continue
@@ -137,12 +137,13 @@ def main() -> int:
     arguments = parser.parse_args()
     arguments.exact = any("::" in word for word in arguments.what)
     tools.install()
-    chosen: Mapping[Area, tuple[str, ...]] = {} if arguments.command is not None else _chosen(arguments.what)
+    is_command = arguments.command is not None
+    chosen: Mapping[Area, tuple[str, ...]] = {} if is_command else _chosen(arguments.what, full=arguments.full)
     built = {area.name: area.built() for area in chosen}
-    limit = LIMITS[arguments.full or arguments.command is not None]
+    limit = LIMITS[arguments.full or is_command or any(area.is_full for area in chosen)]
     with tempfile.TemporaryDirectory(prefix="volmgr-vm-", dir=image.cache()) as directory:
         plain = Machine(image=image.built(), clone=ROOT, code=code.packed(ROOT, Path(directory)), limit=limit)
-        if arguments.command is not None:
+        if is_command:
             return _run_command(arguments.command, replace(plain, kernel=tuple(arguments.kernel.split())))
         begun = time.monotonic()
         with ThreadPoolExecutor(arguments.jobs) as pool:

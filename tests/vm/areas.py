@@ -33,6 +33,8 @@ class Area:
     """MiB."""
     kernel: tuple[str, ...] = ()
     """Arguments of the kernel."""
+    is_full: bool = False
+    """It runs only when all faults are asked for, or it by its name: all of it takes long."""
     built: Callable[[], tuple[Path, ...]] = _nothing
     """Builds what the tests need from outside, and gives the directories."""
 
@@ -50,6 +52,7 @@ class Area:
 
 # The longest first: two run at once.
 AREAS = (
+    Area(name="hung", memory=3072, is_full=True),
     Area(name="cephfs", memory=3072),
     Area(name="iscsi"),
     Area(name="nfs"),
