@@ -1,46 +1,43 @@
-"""What the contract suite tries iscsi with: on FakeHost a target in memory, on a real host one of LIO's."""
+"""What the contract suite tries iscsi with: a LUN over one portal and over two, with CHAP, and as a device.
+
+A host in memory has a target in memory. A real one must have the target IQN on PORTALS, whose LUN is erased each time and
+is the block device `VOLMGR_ISCSI_DISK` of the machine.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from volmgr.plugin import Host, ObjectMeta, ScsiAddress, Secret, SecretReference, VolumeMode
 from volmgr.testing import FakeHost, Lun, Sample
 from volmgr_iscsi.fake_initiator import FakeInitiator
-from volmgr_iscsi.source import IscsiSource
+from volmgr_iscsi.iscsiadm import NO_OBJECTS
+from volmgr_iscsi.sessions import sessions
+from volmgr_iscsi.source import DEFAULT_INTERFACE, IscsiSource
 
 IQN = "iqn.2026-01.io.volmgr:contract"
+LUN = 1
 PORTALS = ("127.0.0.1", "127.0.0.2:3260")
-WWID = "36001405c0ffee"
-_CHAP = {
-    "node.session.auth.username": "user1",
-    "node.session.auth.password": "secret12345678",
-}
+CHAP = {"node.session.auth.username": "user1", "node.session.auth.password": "secret12345678"}
+
+_WWID = "36001405c0ffee"
+_REAL = os.environ.get("VOLMGR_ISCSI_DISK", "")
 
 
 def samples(top: Path) -> Iterator[Sample]:
     """Give a LUN over one portal and over two, with CHAP and an initiator name, and as a device."""
     del top
-    plain = IscsiSource(target_portal=PORTALS[0], iqn=IQN, lun=1)
-    yield Sample(source=plain, arrange=fake_network)
-    yield Sample(
-        source=IscsiSource(target_portal=PORTALS[0], portals=PORTALS[1:], iqn=IQN, lun=1, fs_type="xfs"),
-        arrange=fake_network,
-    )
-    yield Sample(
-        source=IscsiSource(
-            target_portal=PORTALS[0],
-            iqn=IQN,
-            lun=1,
-            initiator_name="iqn.2026-01.io.volmgr:other",
-            chap_auth_session=True,
-            secret_ref=SecretReference(name="chap"),
-        ),
-        objects=(Secret(metadata=ObjectMeta(name="chap"), data={key: text.encode() for key, text in _CHAP.items()}),),
-        arrange=fake_network,
-    )
-    yield Sample(source=plain, spec={"mode": VolumeMode.BLOCK}, arrange=fake_network)
+    plain = IscsiSource(target_portal=PORTALS[0], iqn=IQN, lun=LUN)
+    yield Sample(source=plain, arrange=_arrange)
+    yield Sample(source=replace(plain, portals=PORTALS[1:], fs_type="xfs"), arrange=_arrange)
+    own = replace(plain, initiator_name="iqn.2026-01.io.volmgr:other")
+    chap = replace(own, chap_auth_session=True, secret_ref=SecretReference(name="chap"))
+    secret = Secret(metadata=ObjectMeta(name="chap"), data={key: text.encode() for key, text in CHAP.items()})
+    yield Sample(source=chap, objects=(secret,), arrange=_arrange)
+    yield Sample(source=plain, spec={"mode": VolumeMode.BLOCK}, arrange=_arrange)
 
 
 class FakeStorage:
@@ -63,14 +60,28 @@ class FakeStorage:
             self._host.storage.unplug(address)
 
 
-def fake_network(host: Host) -> FakeInitiator | None:
-    """Let a host in memory have open-iscsi, and a target with one LUN; a real one has what was started for it."""
+def _arrange(host: Host) -> None:
+    """Let a host in memory have open-iscsi and a target; of a real one, take the LUN from who had it, and empty it."""
     if not isinstance(host, FakeHost):
-        return None
+        _erase(host)
+        return
     for directory in ("/dev/disk/by-id", "/dev/disk/by-path", "/dev/mapper", "/sys/class/scsi_device", "/sys/block"):
         host.mkdir(directory)
     initiator = FakeInitiator(host, FakeStorage(host), host.machine.silent)
     host.programs["iscsiadm"] = initiator.program
-    initiator.map(initiator.target(IQN, *PORTALS), 1, WWID)
+    initiator.map(initiator.target(IQN, *PORTALS), LUN, _WWID)
     host.storage.multipathd = True
-    return initiator
+
+
+def _erase(host: Host) -> None:
+    for interface in (DEFAULT_INTERFACE, f"{PORTALS[0]}:3260:data"):
+        for session in sessions(IQN, interface, host):
+            disk = host.scsi.disk_at(session.address(LUN))
+            for entry in host.mounts.table() if disk is not None else ():
+                if disk is not None and (entry.source == str(disk.device) or entry.root == f"/{disk.name}"):
+                    for loop in host.block.find_loops(entry.target):
+                        host.block.detach_loop(loop)
+                    host.mounts.unmount(entry.target)
+            host.commands.run(("iscsiadm", "-m", "session", "-r", str(session.number), "--logout"))
+    host.commands.run(("iscsiadm", "-m", "node", "-T", IQN, "-o", "delete"), accept=(0, NO_OBJECTS))
+    host.commands.run(("dd", "if=/dev/zero", f"of={_REAL}", "bs=1M", "count=4", "oflag=direct"))
