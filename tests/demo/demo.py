@@ -48,7 +48,7 @@ kind: Pod
 metadata: {name: archive, uid: archive-1}
 spec:
   containers: [{name: tar, volumeMounts: [{name: tapes, mountPath: /tapes}]}]
-  volumes: [{name: tapes, nfs: {server: nas.example.com, path: /tapes}}]
+  volumes: [{name: tapes, rbd: {monitors: [ceph.example.com], image: tapes}}]
 """
 
 MOUNTS = "grep /node/pods/ /proc/self/mountinfo | cut -d' ' -f1,5,8-"
@@ -77,7 +77,7 @@ The paths are those of kubelet; a container runtime binds them into the containe
 
 
 def mistakes_are_named(stage: Stage) -> None:
-    """Show a broken manifest, and a volume type that is not installed."""
+    """Show a broken manifest, and a volume type that nobody serves any more."""
     stage.scene("A mistake stops nobody else, and says what to do")
     followed = stage.follow()
     stage.file("manifests/mail.yaml", MAIL)
@@ -86,11 +86,11 @@ def mistakes_are_named(stage: Stage) -> None:
     stage.await_event(followed, "FailedMount")
     stage.stop(followed)
     stage.say(
-        "The first file has a typing error; the second Pod needs a volume type that nobody installed here. Both say so \
+        "The first file has a typing error; the second Pod needs a volume type that Kubernetes has given up. Both say so \
 when they are asked, too:"
     )
     stage.run("volmgr why mail", code=1, has=["emptyDir.meduim", "did you mean medium?"])
-    stage.run("volmgr why archive", has=["install volmgr-nfs"])
+    stage.run("volmgr why archive", has=["csi volume with driver rbd.csi.ceph.com instead"])
     stage.run("volmgr plugins", has=["volmgr-emptydir", "volmgr-hostpath"])
     stage.say(
         "The same is found before a file is put there, without a daemon (`volmgr check` ends with 1). We correct \

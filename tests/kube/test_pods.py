@@ -140,13 +140,13 @@ def test_a_volume_of_an_ephemeral_container_is_mounted_when_that_is_added(node: 
     eventually(lambda: target in node.mount_ids(), "the volume of the new container is mounted")
 
 
-def test_a_volume_of_a_type_that_is_not_installed_keeps_no_other_pod_waiting(node: KubeNode, namespace: str) -> None:
-    nfs = {"name": "v", "nfs": {"server": "192.0.2.1", "path": "/srv"}}
-    node.identity.run_pod(namespace, "nfs", nfs, **NO_TOKEN)
-    node.until_why(f"{namespace}/nfs", "volmgr-nfs")
+def test_a_volume_of_a_type_that_nobody_serves_keeps_no_other_pod_waiting(node: KubeNode, namespace: str) -> None:
+    rbd = {"name": "v", "rbd": {"monitors": ["192.0.2.1"], "image": "tapes"}}
+    node.identity.run_pod(namespace, "rbd", rbd, **NO_TOKEN)
+    node.until_why(f"{namespace}/rbd", "rbd.csi.ceph.com")
     run_pod(node, namespace)
-    delete(node, namespace, "nfs")
-    eventually(lambda: "no source has it" in node.why(f"{namespace}/nfs"), "it is gone")
+    delete(node, namespace, "rbd")
+    eventually(lambda: "no source has it" in node.why(f"{namespace}/rbd"), "it is gone")
 
 
 def test_a_daemon_that_executes_itself_anew_goes_on(node: KubeNode, namespace: str) -> None:

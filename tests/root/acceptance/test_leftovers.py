@@ -20,7 +20,7 @@ def test_what_is_left_of_unknown_pods_goes_or_is_kept_and_named(node: Outside, t
     full = pods / "full/volumes/example.com~thing/v"
     full.mkdir(parents=True)
     (full / "file").write_text("theirs")
-    mounted = pods / "mounted/volumes/kubernetes.io~nfs/v"
+    mounted = pods / "mounted/volumes/kubernetes.io~rbd/v"
     mounted.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", mounted], check=True)
     (mounted / "file").write_text("theirs")
@@ -46,7 +46,7 @@ def test_what_is_left_of_unknown_pods_goes_or_is_kept_and_named(node: Outside, t
     assert str(full) in found
     assert str(mounted) in found
     text = node.volmgr("orphans").stdout
-    for part in ("full", "mounted", str(full), "volmgr-nfs", "kubernetes.io/nfs"):
+    for part in ("full", "mounted", str(full), "kubernetes.io/rbd"):
         assert part in text, text
     node.volmgr("wait", "full", "--for", "unmounted", "--timeout", "1", code=None)
     node.volmgr("wait", "mounted", "--for", "unmounted", "--timeout", "1", code=1)

@@ -196,17 +196,15 @@ def test_a_block_device_is_told_from_others(node: Outside, tmp_path: Path) -> No
     node.wait("shop")
 
 
-def test_a_type_that_is_not_installed_names_its_package(node: Outside) -> None:
-    node.put("a.json", pod("a", {"name": "v", "nfs": {"server": "s", "path": "/"}}, memory("m")))
+def test_a_type_that_nobody_serves_names_what_took_its_place(node: Outside) -> None:
+    node.put("a.json", pod("a", {"name": "v", "rbd": {"monitors": ["s"], "image": "i"}}, memory("m")))
     node.put("b.json", pod("b", {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}, memory("m")))
-    node.put(
-        "c.json", pod("c", {"name": "v", "iscsi": {"targetPortal": "s", "iqn": "iqn.2001-04.com.example:t", "lun": 0}})
-    )
+    node.put("c.json", pod("c", {"name": "v", "flocker": {"datasetName": "s"}}))
     node.put("e.json", pod("e", {"name": "v", "unheard": {"name": "c"}}))
     eventually(lambda: len(node.mounts()) == 2)
-    node.until_why("a", "volmgr-nfs")
+    node.until_why("a", "rbd.csi.ceph.com")
     node.until_why("b", "default/c does not exist")
-    node.until_why("c", "volmgr-iscsi")
+    node.until_why("c", "its project has ended")
     node.until_why("e", "unheard")
 
 

@@ -21,7 +21,7 @@ kind: Pod
 metadata: {name: archive, uid: archive-1}
 spec:
   containers: [{name: tar, volumeMounts: [{name: tapes, mountPath: /tapes}]}]
-  volumes: [{name: tapes, nfs: {server: nas.example.com, path: /tapes}}]
+  volumes: [{name: tapes, rbd: {monitors: [ceph.example.com], image: tapes}}]
 """
 
 

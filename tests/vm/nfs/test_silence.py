@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,7 +30,7 @@ UNUSED = 2051
 
 
 @contextmanager
-def writer(place: Path) -> Iterator[subprocess.Popen[bytes]]:
+def writer(place: Path) -> Generator[subprocess.Popen[bytes]]:
     """Write to a file and sync it again and again, as a program of a container would."""
     with subprocess.Popen(["python3", "-S", "-c", WRITER, place / "file"], stderr=subprocess.DEVNULL) as process:
         eventually((place / "file").exists, "a program that writes")

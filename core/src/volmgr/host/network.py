@@ -22,25 +22,25 @@ class LocalNetwork:
                 f"cannot {attempt}: nobody knows that name ({str(error.strerror).lower()}); correct it, or see whether"
                 " this node's name server answers"
             ) from error
-        problem = "it has no address"
+        problem = silence = f"no answer within {within:g} s"
         for family, kind, protocol, _, address in found:
             left = until - time.monotonic()
             if left <= 0:
                 break
-            problem = _problem(socket.socket(family, kind, protocol), address, left)
+            problem = _problem(socket.socket(family, kind, protocol), address, left, silence)
             if not problem:
                 return
-        raise UnansweredError(f"cannot {attempt}: {problem or 'no answer'}")
+        raise UnansweredError(f"cannot {attempt}: {problem}")
 
 
-def _problem(connection: socket.socket, address: object, seconds: float) -> str:
+def _problem(connection: socket.socket, address: object, seconds: float, silence: str) -> str:
     """Say why nobody answers at an address; empty: somebody does."""
     with connection:
         connection.settimeout(seconds)
         try:
             connection.connect(address)  # type: ignore[arg-type]
         except TimeoutError:
-            return f"no answer within {seconds:.0f} s"
+            return silence
         except OSError as error:
             return str(error.strerror).lower()
     return ""

@@ -231,7 +231,7 @@ class FakeNetwork:
 
     def reach(self, server: str, port: int, *, within: float) -> None:
         if self.machine.silent & {server, f"[{server}]"}:
-            message = f"cannot connect to {server} on TCP port {port}: no answer within {within:.0f} s"
+            message = f"cannot connect to {server} on TCP port {port}: no answer within {within:g} s"
             raise UnansweredError(message)
 
 

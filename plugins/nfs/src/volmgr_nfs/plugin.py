@@ -154,9 +154,10 @@ def _await_answer(server: str, export: str, options: tuple[str, ...], host: Host
         return
     try:
         host.network.reach(server.strip("[]"), port, within=patience)
-    except UnansweredError as error:
+    except OperationError as error:
+        kind = UnansweredError if isinstance(error, UnansweredError) else OperationError
         message = f"cannot mount {export}: {error}"
-        raise UnansweredError(message) from error
+        raise kind(message) from error
 
 
 def _refuse_others(request: Mount[NfsSource], host: Host) -> None:

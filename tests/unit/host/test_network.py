@@ -1,0 +1,57 @@
+"""Whether a server is there, asked of sockets of this machine."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from volmgr.errors import OperationError, UnansweredError
+from volmgr.host.network import LocalNetwork
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
+        yield server
+
+
+def port_of(server: socket.socket) -> int:
+    return int(server.getsockname()[1])
+
+
+def test_a_server_that_listens_is_there(listening: socket.socket) -> None:
+    LocalNetwork().reach("127.0.0.1", port_of(listening), within=10)
+    LocalNetwork().reach("localhost", port_of(listening), within=10)
+
+
+def test_a_server_of_ipv6_is_there() -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
+        LocalNetwork().reach("::1", port_of(server), within=10)
+
+
+def test_a_port_on_which_nobody_listens_is_silent(listening: socket.socket) -> None:
+    port = port_of(listening)
+    listening.close()
+    with pytest.raises(
+        UnansweredError, match=rf"cannot connect to 127\.0\.0\.1 on TCP port {port}: connection refused"
+    ):
+        LocalNetwork().reach("127.0.0.1", port, within=10)
+
+
+def test_a_server_that_takes_no_more_connections_is_silent_after_its_time(listening: socket.socket) -> None:
+    waiting = [socket.socket() for _ in range(4)]
+    try:
+        for one in waiting:  # more than its backlog holds
+            one.setblocking(False)
+            one.connect_ex(listening.getsockname())
+        with pytest.raises(UnansweredError, match="no answer within 0.2 s"):
+            LocalNetwork().reach("127.0.0.1", port_of(listening), within=0.2)
+    finally:
+        for one in waiting:
+            one.close()
+
+
+def test_a_name_that_nobody_knows_is_no_silence() -> None:
+    with pytest.raises(OperationError, match="nobody knows that name") as caught:
+        LocalNetwork().reach("no such name", 1, within=10)
+    assert not isinstance(caught.value, UnansweredError)
