@@ -86,8 +86,8 @@ def mistakes_are_named(stage: Stage) -> None:
     stage.await_event(followed, "FailedMount")
     stage.stop(followed)
     stage.say(
-        "The first file has a typing error; the second Pod needs a volume type that Kubernetes has given up. Both say so \
-when they are asked, too:"
+        "The first file has a typing error; the second Pod needs a volume type that Kubernetes has given up. Both say \
+so when they are asked, too:"
     )
     stage.run("volmgr why mail", code=1, has=["emptyDir.meduim", "did you mean medium?"])
     stage.run("volmgr why archive", has=["csi volume with driver rbd.csi.ceph.com instead"])

@@ -55,7 +55,7 @@ def test_a_mount_that_is_used_is_named_as_busy_when_its_server_answers(host: Hos
 
 @pytest.mark.usefixtures("silent", "user")
 def test_who_uses_a_mount_of_a_silent_server_keeps_it(host: Host, target: Path) -> None:
-    with pytest.raises(OverdueError, match="also not by force: .* in use; held by"):
+    with pytest.raises(OverdueError, match=r"also not by force: .* in use; held by"):
         unmount_served(target, host, force_after=PATIENCE)
     assert host.mounts.is_mount_point(target)
 
