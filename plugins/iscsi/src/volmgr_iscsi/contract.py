@@ -1,6 +1,6 @@
 """What the contract suite tries iscsi with: a LUN over one portal and over two, with CHAP, and as a device.
 
-A host in memory has a target in memory. A real one must have the target IQN on PORTALS, whose LUN is erased each time and
+A host in memory has a target in memory. A real one must have the target IQN on PORTALS, whose LUN is erased each time: it
 is the block device `VOLMGR_ISCSI_DISK` of the machine.
 """
 
