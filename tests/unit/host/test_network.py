@@ -44,7 +44,7 @@ def test_a_server_that_takes_no_more_connections_is_silent_after_its_time(listen
         for one in waiting:  # more than its backlog holds
             one.setblocking(False)
             one.connect_ex(listening.getsockname())
-        with pytest.raises(UnansweredError, match="no answer within 0.2 s"):
+        with pytest.raises(UnansweredError, match=r"no answer within 0\.2 s"):
             LocalNetwork().reach("127.0.0.1", port_of(listening), within=0.2)
     finally:
         for one in waiting:
