@@ -1,7 +1,7 @@
 """What the contract suite tries iscsi with: a LUN over one portal and over two, with CHAP, and as a device.
 
-A host in memory has a target in memory. A real one must have the target IQN on PORTALS, whose LUN is erased each time: it
-is the block device `VOLMGR_ISCSI_DISK` of the machine.
+A host in memory has a target in memory. A real one must have the target IQN on PORTALS; its LUN, which is erased each
+time, is the block device `VOLMGR_ISCSI_DISK` of the machine.
 """
 
 from __future__ import annotations

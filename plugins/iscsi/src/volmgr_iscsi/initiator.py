@@ -19,6 +19,7 @@ from volmgr_iscsi.iscsiadm import Iscsiadm, Offer
 from volmgr_iscsi.portals import Portal
 from volmgr_iscsi.sessions import Session, sessions
 from volmgr_iscsi.settings import IscsiSettings
+from volmgr_iscsi.source import DEFAULT_INTERFACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator
@@ -124,6 +125,7 @@ class _Logins:
         self._connection = initiator.connection
         self._host = initiator.host
         self._iscsiadm = initiator.iscsiadm
+        self._patience = initiator.host.settings_of(IscsiSettings).login_timeout
         self._offers: tuple[Offer, ...] = ()
         self._has_interface = False
         self.there: set[Portal] = set()
@@ -152,6 +154,8 @@ class _Logins:
 
     def _log_in(self, place: Portal) -> None:
         iqn, interface = self._connection.iqn, self._connection.interface
+        if self._connection.base_interface == DEFAULT_INTERFACE:  # others may have a network of their own
+            self._host.network.reach(place.address, place.port, within=self._patience)
         if not self._has_interface:
             ensure_interface(self._connection, self._iscsiadm)
             self._has_interface = True
@@ -169,7 +173,7 @@ class _Logins:
             "node.startup": "manual",
             "node.session.scan": "manual",
             "node.session.initial_login_retry_max": _ONCE,
-            "node.conn[0].timeo.login_timeout": str(self._host.settings_of(IscsiSettings).login_timeout),
+            "node.conn[0].timeo.login_timeout": str(self._patience),
             **self._initiator.chap.session,
         }
 
@@ -215,9 +219,8 @@ class _Logins:
         undo()
 
     def _bounded(self, lines: Mapping[str, str]) -> Mapping[str, str]:
-        timeout = str(self._host.settings_of(IscsiSettings).login_timeout)
         return {
-            "discovery.sendtargets.timeo.login_timeout": timeout,
+            "discovery.sendtargets.timeo.login_timeout": str(self._patience),
             "discovery.sendtargets.reopen_max": "0",
             **lines,
         }
