@@ -35,7 +35,7 @@ apart   := unshare --mount --propagation private
 private := $(if $(filter 0,$(shell id -u)),$(apart),$\
 	@echo "make: the tests mount on the real kernel: run as root, or in a rootful container or VM" >&2; exit 1;)
 
-.PHONY: help venv lint types test e2e-kube e2e-csi demo demo-container bench e2e-takeover lock protos clean
+.PHONY: help venv lint types test e2e-kube e2e-csi e2e-vm e2e-vm-full demo demo-container bench e2e-takeover lock protos clean
 help: ## what can be made
 	@sed -nE 's/^([a-z0-9-]+)[^:=]*:.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 
@@ -79,6 +79,12 @@ e2e-kube: venv ## Kubernetes mode on a real API server, built first: needs Go, a
 e2e-csi: venv ## CSI drivers that mount, standalone and on a real API server, built first as for e2e-kube
 	tests/kube/tools/build.sh "$(servers)"
 	$(private) $(PY) -m pytest --dist loadgroup --tx "2*popen//python=$(apart) $(PY)" $(PYTEST) tests/csi
+
+e2e-vm: venv ## storage servers and the kernel's own clients, in emulated machines: as root on Debian 12
+	$(PY) -m tests.vm
+
+e2e-vm-full: venv ## the same, with the faults that take long
+	$(PY) -m tests.vm --full
 
 demo: venv ## the product at work, in under a minute
 	$(PY) tests/demo/demo.py

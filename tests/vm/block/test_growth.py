@@ -45,24 +45,26 @@ def disk() -> Iterator[Disk]:
     file.unlink()
 
 
-def offer(node: VmNode, disk: Disk, size: int, **spec: object) -> None:
+def offer(node: VmNode, disk: Disk, size: int, fs_type: str = "", mode: str = "Filesystem") -> None:
+    """Let there be a volume of the disk, so large, and its claim."""
     mib = f"{size // MIB}Mi"
-    mode = {"volumeMode": spec.get("volumeMode", "Filesystem")}
-    node.put("storage.json", local("data", disk.device, mib, **spec), claim(size=mib, volumeName="data", **mode))
+    source = {"path": str(disk.device), "fsType": fs_type}
+    volume = local("data", disk.device, mib, local=source, volumeMode=mode)
+    node.put("storage.json", volume, claim(size=mib, volumeName="data", volumeMode=mode))
 
 
 @pytest.mark.parametrize("fs_type", ["ext4", "xfs", "btrfs"])
 def test_a_mounted_file_system_grows_with_its_disk_and_keeps_what_is_in_it(
     node: VmNode, disk: Disk, fs_type: str
 ) -> None:
-    offer(node, disk, SMALL, local={"path": str(disk.device), "fsType": fs_type})
+    offer(node, disk, SMALL, fs_type)
     node.mounted_pod("web", CLAIMED)
     place = node.volume("web", "data", LOCAL)
     before = shutil.disk_usage(place).total
     (place / "kept").write_text("kept")
     with (place / "open").open("w") as file:
         disk.grow(LARGE)
-        offer(node, disk, LARGE, local={"path": str(disk.device), "fsType": fs_type})
+        offer(node, disk, LARGE, fs_type)
         eventually(lambda: shutil.disk_usage(place).total > before * 1.8, lambda: f"growth: {node.why('web')}")
         file.write("still written")
     assert (place / "kept").read_text() == "kept"
@@ -71,7 +73,7 @@ def test_a_mounted_file_system_grows_with_its_disk_and_keeps_what_is_in_it(
 
 
 def test_a_block_volume_of_a_pod_has_the_new_size_of_its_disk(node: VmNode, disk: Disk) -> None:
-    offer(node, disk, SMALL, volumeMode="Block")
+    offer(node, disk, SMALL, mode="Block")
     node.mounted_pod("raw", CLAIMED, containers=[RAW])
     device = node.device("raw", LOCAL, "data")
     assert size_of(device) == SMALL
