@@ -27,7 +27,7 @@ from volmgr.plugin import (
     UncertainError,
 )
 from volmgr.plugins import Plugins
-from volmgr.testing import FakeHost, Volume
+from volmgr.testing import FakeHost, FaultHost, Volume
 from volmgr.volume_type import Origin
 from volmgr_flexvolume.driver import MASK, Driver
 from volmgr_flexvolume.protocol import Capabilities
@@ -157,6 +157,16 @@ def test_a_plain_driver_is_asked_to_mount_and_to_unmount(host: FakeHost, program
     one.unmount(host)
     assert program.asked[1] == ["unmount", str(one.target(host))]
     assert host.files.info(one.target(host)) is None
+
+
+def test_what_a_mount_leaves_running_outlives_the_daemons_service(host: FakeHost, program: Program) -> None:  # I82
+    program.commands |= {"mount": mounts_tmpfs(host), "unmount": unmounts(host)}
+    watching = FaultHost(host)
+    one = volume(driver(attach=False))
+    one.mount(watching)
+    one.unmount(watching)
+    scoped = [call.args[0] for call in watching.trace if call.verb == "commands.lasting"]
+    assert [argv[:2] for argv in scoped if isinstance(argv, tuple)] == [(str(EXECUTABLE), "mount")]
 
 
 def test_a_mount_that_is_not_supported_is_a_bind_of_the_nodes_mount_and_asked_for_once(

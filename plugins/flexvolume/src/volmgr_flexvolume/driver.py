@@ -17,6 +17,7 @@ MASK = "<masked>"
 """What is shown in place of a secret."""
 
 _ANY_CODE = range(-128, 256)  # negative: the signal that ended it
+_SERVING = frozenset({"mount", "mountdevice"})  # may leave a FUSE server running
 _QUOTED = 200  # characters of an answer that is none
 
 
@@ -67,8 +68,9 @@ class Driver:
             )
         masks = _masks((secrets or {}).values())
         try:
-            argv = [str(self.executable), command, *arguments]
-            done = host.commands.run(argv, deadline=max(deadline, 0.0), accept=_ANY_CODE, cancelled=cancelled)
+            argv = (str(self.executable), command, *arguments)
+            wrapped = host.commands.lasting(argv) if command in _SERVING else argv
+            done = host.commands.run(wrapped, deadline=max(deadline, 0.0), accept=_ANY_CODE, cancelled=cancelled)
         except UncertainError as error:
             if (shown := _masked(str(error), masks)) == str(error):
                 raise
