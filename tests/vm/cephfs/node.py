@@ -16,6 +16,8 @@ PLUGIN = "kubernetes.io~cephfs"
 FSTYPES = {"kernel": "ceph", "fuse": "fuse.ceph-fuse"}
 PATIENCE = 10
 """Seconds that this node gives monitors to answer, and a dead cluster before it is unmounted by force."""
+END = 60.0
+"""Seconds within which a killed daemon has ended."""
 
 
 def cephfs(name: str = "v", **source: Any) -> dict[str, Any]:  # noqa: ANN401 - YAML
@@ -41,7 +43,7 @@ class CephNode(VmNode):
         """End the daemon and all that is in its process group by SIGKILL."""
         os.killpg(self.pid, signal.SIGKILL)
         assert self.daemon is not None
-        self.daemon.wait()
+        self.daemon.wait(END)
 
     def data(self, pod: str, volume: str = "v") -> Path:
         """Give where a Pod finds its volume."""
