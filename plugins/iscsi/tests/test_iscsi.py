@@ -155,6 +155,17 @@ def test_a_session_of_somebody_else_is_used_and_left_alone(site: Site) -> None:
     assert site.host.storage.known == ()
 
 
+def test_what_somebody_else_had_before_a_reboot_is_ours_when_we_make_it_anew(site: Site) -> None:
+    site.initiator.program(("iscsiadm", *f"-m node -T {IQN} -p 10.0.0.1:3260,1 -I default -o new".split()), b"")
+    site.initiator.program(("iscsiadm", *f"-m node -T {IQN} -p 10.0.0.1:3260 -I default --login".split()), b"")
+    ready = volume().set_up(site.host)
+    site.host.reboot()
+    site.initiator.end(1)
+    ready.set_up(site.host)
+    ready.unmount_device(site.host)
+    assert site.is_clean
+
+
 def test_a_session_with_another_disk_in_use_is_kept(site: Site) -> None:
     site.initiator.map(site.target, 7, "36001405bb")
     ready = volume().set_up(site.host)

@@ -58,11 +58,6 @@ class Initiator:
         found = (self.host.scsi.disk_at(address) for address in addresses)
         return Sight(addresses=tuple(addresses), disks=tuple(disk for disk in found if disk is not None))
 
-    def portals_in_use(self) -> tuple[str, ...]:
-        """Give the portals with which there is a session, or was to be one, as the connection writes them."""
-        there = {each.portal for each in self.sessions()}
-        return tuple(text for text in self.connection.portals if Portal.parse(text) in there)
-
     # Logging in
 
     def log_in(self) -> Mapping[str, VolmgrError]:

@@ -32,15 +32,14 @@ from volmgr.plugin import (
     VolumeMode,
     VolumeSpec,
 )
-from volmgr_iscsi import iscsi_json
 from volmgr_iscsi.chap import Chap, secret_ref
 from volmgr_iscsi.connection import Connection, is_interface_directory
 from volmgr_iscsi.initiator import Initiator
 from volmgr_iscsi.portals import Portal
 from volmgr_iscsi.records import Records, Remembered
 from volmgr_iscsi.requirements import requirements
-from volmgr_iscsi.sessions import Session
 from volmgr_iscsi.settings import IscsiSettings
+from volmgr_iscsi.sharing import Sharing
 from volmgr_iscsi.source import IscsiSource, check_source
 
 _MODE = 0o750
@@ -108,15 +107,10 @@ class Iscsi(DiskVolume[IscsiSource]):
     def _fs_type(self, source: IscsiSource) -> str:
         return source.fs_type
 
-    def _is_used(self, request: MountDevice[IscsiSource], host: Host) -> bool:
-        if request.mode is VolumeMode.BLOCK:
-            return any(name != iscsi_json.FILE for name in host.files.names(request.target))
-        return super()._is_used(request, host)
-
     def _connect(self, request: MountDevice[IscsiSource], host: Host) -> ConnectedDisk:
         check_source(request.spec)
         initiator = _initiator(request, host)
-        kept = self._remembered(request, initiator, host)
+        kept = self._remembered(request, initiator.connection, host)
         failures = initiator.log_in()
         if not initiator.look().addresses:
             raise _worst(failures)
@@ -125,35 +119,29 @@ class Iscsi(DiskVolume[IscsiSource]):
             Records(host).write(request.target, replace(kept, missing=tuple(failures), tries=0))
         return replace(disk, notices=(*disk.notices, *_notices(request.spec, failures)))
 
-    def _remembered(self, request: MountDevice[IscsiSource], initiator: Initiator, host: Host) -> Remembered:
+    def _remembered(self, request: MountDevice[IscsiSource], connection: Connection, host: Host) -> Remembered:
         """Write ahead how the volume is connected, as kubelet does and as we do."""
-        records, directory, connection = Records(host), request.target, initiator.connection
-        kept = records.read(directory)
-        if kept is None or kept.connection != connection:
-            foreign = kept.foreign if kept is not None else self._foreign(request, initiator, host)
-            kept = Remembered(connection=connection, target_portal=request.spec.source.target_portal, foreign=foreign)
+        records, directory, boot_id = Records(host), request.target, host.kernel.boot_id
+        kept, used = records.read(directory), self._is_used(request, host)
+        is_of_now = kept is not None and kept.boot_id == boot_id
+        if kept is None or not is_of_now or kept.connection != connection:
+            was_connected = used or (kept is None and records.is_beside(directory))  # by a kubelet
+            foreign = () if was_connected else self._sharing(connection, directory, host).foreign()
+            kept = Remembered(
+                connection=connection,
+                target_portal=request.spec.source.target_portal,
+                foreign=kept.foreign if kept is not None and is_of_now else foreign,
+                boot_id=boot_id,
+            )
             records.write(directory, kept)
-        if not self._is_used(request, host):
+        if not used:
             host.files.ensure_directory(directory, _MODE)
             records.write_beside(directory, connection)
         return kept
 
-    def _foreign(self, request: MountDevice[IscsiSource], initiator: Initiator, host: Host) -> tuple[str, ...]:
-        """Say with which portals somebody else has a session: neither we nor a kubelet that had this root."""
-        if self._is_used(request, host) or Records(host).is_beside(request.target):
-            return ()
-        others = self._others(request.target, initiator.connection, host)
-        there = initiator.portals_in_use()
-        theirs = {_portal(text) for each in others for text in each.foreign}
-        return tuple(text for text in there if not others or _portal(text) in theirs)
-
-    def _others(self, directory: Path, connection: Connection, host: Host) -> tuple[Remembered, ...]:
-        """Give the other volumes that share sessions with one, mounted or mapped, whoever connected them."""
-        records = Records(host)
+    def _sharing(self, connection: Connection, directory: Path, host: Host) -> Sharing:
         places = (place for mode in VolumeMode for place in self._places(self._top(mode, host), host))
-        known = (records.known(place) for place in places if place != directory)
-        shared = (connection.iqn, connection.interface)
-        return tuple(each for each in known if (each.connection.iqn, each.connection.interface) == shared)
+        return Sharing.of(connection, directory, places, host)
 
     def _reached(
         self, request: MountDevice[IscsiSource], initiator: Initiator, host: Host, *, in_use: bool
@@ -201,17 +189,8 @@ class Iscsi(DiskVolume[IscsiSource]):
         left = partial(_left, request.deadline, host)
         initiator = Initiator(connection=kept.connection, host=host, left=left)
         self._disk(request, host).take_away(initiator.look_at_all, device=request.device_path)
-        others = {each.connection.lun for each in self._others(directory, kept.connection, host)}
-
-        def used(session: Session) -> bool:
-            return any(
-                session.has(disk.address)
-                and disk.address.lun != kept.connection.lun
-                and (disk.address.lun in others or not host.block.is_free(disk.device))
-                for disk in host.scsi.disks()
-            )
-
-        initiator.log_out(foreign=kept.foreign, used=used)
+        foreign = kept.foreign if kept.boot_id == host.kernel.boot_id else ()
+        initiator.log_out(foreign=foreign, used=self._sharing(kept.connection, directory, host).needs)
         records.remove_beside(directory)
 
     def _grow(self, request: Expand[IscsiSource], host: Host) -> Path:

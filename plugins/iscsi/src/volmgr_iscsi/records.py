@@ -34,6 +34,8 @@ class Remembered:
     """Portals that could not be logged in at."""
     tries: int = 0
     """How often they were tried again."""
+    boot_id: str = ""
+    """When that was: sessions end with a boot."""
 
     @property
     def source(self) -> IscsiSource:
@@ -59,6 +61,7 @@ class Records:
             "foreign": remembered.foreign,
             "missing": remembered.missing,
             "tries": remembered.tries,
+            "boot_id": remembered.boot_id,
         }
         self._files.ensure_directory(self._top, 0o700, parents_mode=0o700)
         self._files.write(self._path(directory), f"{json.dumps(fields)}\n".encode(), 0o600)
@@ -131,6 +134,7 @@ def _decoded(data: bytes) -> Remembered:
         foreign=_texts(fields["foreign"]),
         missing=_texts(fields["missing"]),
         tries=int(str(fields["tries"])),
+        boot_id=str(fields["boot_id"]),
     )
 
 
