@@ -44,7 +44,14 @@ class ScriptedScsi:
         self._top = top
         self._log = log
         self._loops: dict[ScsiAddress, str] = {}
+        self.before_delete: Callable[[], None] = lambda: None
+        """Called before a disk goes; may wait."""
         (top / "wwids").mkdir()
+
+    def step(self, name: str) -> None:
+        """Write a step down."""
+        with self._log.open("a") as log:
+            log.write(f"{name}\n")
 
     def attach(self, address: ScsiAddress, wwid: str) -> None:
         """Let a LUN be a loop device; the file of an identity outlives that."""
@@ -66,6 +73,7 @@ class ScriptedScsi:
         for link in links:
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(_device(address))
+        Path("/sys/block", loop, "uevent").write_text("change")  # for who waits for the disk
         threading.Thread(target=self._await_delete, args=(address,), daemon=True).start()
 
     def release(self, address: ScsiAddress) -> None:
@@ -88,8 +96,8 @@ class ScriptedScsi:
         """Do what the kernel does when `1` is written to `delete`."""
         with suppress(OSError):
             if (_device(address) / "delete").read_text().strip() == "1" and address in self._loops:
-                with self._log.open("a") as log:
-                    log.write("delete\n")
+                self.before_delete()
+                self.step("delete")
                 self.release(address)
 
 
@@ -149,9 +157,35 @@ class ScriptedHost:
                 done = self.initiator.program(tuple(argv), b"")
                 step = "login" if "--login" in argv else "logout" if "-u" in argv or "--logout" in argv else ""
                 if step and not done.exit_code:
-                    with self.log.open("a") as log:
-                        log.write(f"{step}\n")
+                    self.storage.step(step)
                 peer.sendall(json.dumps([done.exit_code, done.stdout, done.stderr]).encode())
+
+
+class ScriptedFabric:
+    """A port of the node, which sees one of a storage; a LUN is there once the node's port has scanned for it."""
+
+    def __init__(self, storage: ScriptedScsi, wwn: str, luns: dict[int, str]) -> None:
+        self._storage = storage
+        self._luns = luns
+        own, host = Path("/sys/class/fc_host/host7"), Path("/sys/class/scsi_host/host7")
+        port = Path("/sys/class/fc_remote_ports/rport-7:0-0")
+        for place, files in (
+            (own, {"port_name": "0x2100000000000001", "port_state": "Online"}),
+            (port, {"port_name": f"0x{wwn}", "port_state": "Online", "scsi_target_id": "0"}),
+            (host, {"state": "running"}),
+        ):
+            place.mkdir(parents=True)
+            for name, text in files.items():
+                (place / name).write_text(f"{text}\n")
+        self._scan = host / "scan"
+        os.mkfifo(self._scan)
+        threading.Thread(target=self._await_scan, daemon=True).start()
+
+    def _await_scan(self) -> None:
+        with suppress(OSError):
+            channel, target, lun = map(int, self._scan.read_text().split())
+            self._storage.step("scan")
+            self._storage.attach(ScsiAddress(7, channel, target, lun), self._luns[lun])
 
 
 @contextmanager

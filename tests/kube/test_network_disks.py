@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,11 +14,12 @@ from tests.eventually import eventually
 from tests.kube.cluster import MANAGED_ATTACHMENT, Cluster
 from tests.kube.kube_node import KubeNode, NodeIdentity
 from tests.kube.objects import NO_TOKEN
-from tests.kube.scripted_scsi import ScriptedHost, scripted_host
+from tests.kube.scripted_scsi import ScriptedFabric, ScriptedHost, scripted_host
 from volmgr.kube.resources import NODES, PODS
 
 IQN = "iqn.2026-01.io.test:disks"
-PLUGIN = "kubernetes.io/iscsi"
+ISCSI, FC = "kubernetes.io/iscsi", "kubernetes.io/fc"
+WWN = "5000000000000001"
 PATIENCE = 60.0
 
 
@@ -57,7 +59,7 @@ def test_a_disk_is_told_in_use_then_attached_then_logged_in_and_given_back_in_th
 ) -> None:
     identity = make_node(managed_attachment=False)
     place = NODES.path(name=identity.name)
-    unique = f"{PLUGIN}/{host.portal}:{IQN}:0"
+    unique = f"{ISCSI}/{host.portal}:{IQN}:0"
     volume = {"name": "v", "iscsi": {"targetPortal": host.portal, "iqn": IQN, "lun": 0}}
     with ScriptedNode(identity, tmp_path, host) as node:
         made = identity.run_pod(namespace, "web", volume, **NO_TOKEN)
@@ -65,38 +67,92 @@ def test_a_disk_is_told_in_use_then_attached_then_logged_in_and_given_back_in_th
         node.until_why(f"{namespace}/web", "waits for")
         assert host.initiator.commands == [], "nobody has attached it yet"
 
-        cluster.admin.patch(place, {"metadata": {"annotations": {MANAGED_ATTACHMENT: "true"}}})
+        let_attach(cluster, identity, PODS.path(namespace, "web"))
         node.wait(f"{namespace}/web")
         assert host.steps == ["login"]
         assert attached(cluster.admin.get(place)) == [unique]
-        target = node.volume_of(made, PLUGIN)
+        target = node.volume_of(made, ISCSI)
         assert str(target) in node.mount_ids()
 
-        reached, goes_on = threading.Event(), threading.Event()
-        mounts: list[str] = []
-
-        def before(command: str) -> None:
-            """Hold the logout back, to look at what there is while it has not been done."""
-            if command.startswith("-m session"):
-                mounts.extend(path for path in node.mount_ids() if "iscsi" in path)
-                reached.set()
-                goes_on.wait(PATIENCE)
-
-        host.before = before
+        gate = Gate(node)
+        host.before = lambda command: gate.wait() if command.startswith("-m session") else None
         cluster.admin.delete(PODS.path(namespace, "web"), gracePeriodSeconds=0)
-        assert reached.wait(PATIENCE)
+        assert gate.reached.wait(PATIENCE)
         assert host.steps == ["login", "flush", "delete"]
-        assert mounts == []
+        assert gate.mounts == []
         now = cluster.admin.get(place)
         assert (in_use(now), attached(now)) == ([unique], [unique])
 
-        goes_on.set()
+        gate.goes_on.set()
         cluster.admin.until(place, lambda now: in_use(now) == [] and attached(now) == [])
         assert host.steps == ["login", "flush", "delete", "logout"]
         assert host.initiator.sessions == {}
-        eventually(lambda: not (node.root / "plugins" / PLUGIN).exists() or not leftovers(node), "an empty directory")
+        assert leftovers(node, ISCSI) == []
 
 
-def leftovers(node: KubeNode) -> list[Path]:
-    """Give the files below what is iscsi's on the node."""
-    return [each for each in (node.root / "plugins" / PLUGIN).rglob("*") if each.is_file()]
+def test_a_disk_of_a_fabric_is_told_in_use_attached_and_scanned_for_and_forgotten_before_it_is_in_use_no_more(
+    cluster: Cluster, make_node: Callable[..., NodeIdentity], host: ScriptedHost, namespace: str, tmp_path: Path
+) -> None:
+    ScriptedFabric(host.storage, WWN, {5: "36001405bb"})
+    identity = make_node(managed_attachment=False)
+    place = NODES.path(name=identity.name)
+    unique = f"{FC}/[{WWN}]:5"
+    volume = {"name": "v", "fc": {"targetWWNs": [WWN], "lun": 5}}
+    with ScriptedNode(identity, tmp_path, host) as node:
+        made = identity.run_pod(namespace, "web", volume, **NO_TOKEN)
+        cluster.admin.until(place, lambda now: in_use(now) == [unique])
+        node.until_why(f"{namespace}/web", "waits for")
+        assert host.steps == [], "nobody has attached it yet"
+
+        let_attach(cluster, identity, PODS.path(namespace, "web"))
+        node.wait(f"{namespace}/web")
+        assert host.steps == ["scan"]
+        assert attached(cluster.admin.get(place)) == [unique]
+        assert str(node.volume_of(made, FC)) in node.mount_ids()
+
+        gate = Gate(node)
+        host.storage.before_delete = gate.wait
+        cluster.admin.delete(PODS.path(namespace, "web"), gracePeriodSeconds=0)
+        assert gate.reached.wait(PATIENCE)
+        assert host.steps == ["scan", "flush"]
+        assert gate.mounts == []
+        now = cluster.admin.get(place)
+        assert (in_use(now), attached(now)) == ([unique], [unique])
+
+        gate.goes_on.set()
+        cluster.admin.until(place, lambda now: in_use(now) == [] and attached(now) == [])
+        assert host.steps == ["scan", "flush", "delete"]
+        assert leftovers(node, FC) == []
+
+
+def let_attach(cluster: Cluster, node: NodeIdentity, pod: str) -> None:
+    """Let controllers attach to the node. Pods that they passed over they look at again only when these change."""
+    place, looks = NODES.path(name=node.name), itertools.count()
+    cluster.admin.patch(place, {"metadata": {"annotations": {MANAGED_ATTACHMENT: "true"}}})
+
+    def is_attached_after_an_event() -> bool:
+        cluster.admin.patch(pod, {"metadata": {"labels": {"look": str(next(looks))}}})
+        return attached(cluster.admin.get(place)) != []
+
+    eventually(is_attached_after_an_event, "the volume is attached to the node")
+
+
+class Gate:
+    """Holds a step on the host back, to look at what there is while it has not been done."""
+
+    def __init__(self, node: KubeNode) -> None:
+        self.reached, self.goes_on = threading.Event(), threading.Event()
+        self.mounts: list[str] = []
+        """Of disks of a network, when the step was reached."""
+        self._node = node
+
+    def wait(self) -> None:
+        """Wait until the test lets it go on."""
+        self.mounts = [path for path in self._node.mount_ids() if "kubernetes.io" in path]
+        self.reached.set()
+        self.goes_on.wait(PATIENCE)
+
+
+def leftovers(node: KubeNode, plugin: str) -> list[Path]:
+    """Give the files below what a type has on the node."""
+    return [each for each in (node.root / "plugins" / plugin).rglob("*") if each.is_file()]
