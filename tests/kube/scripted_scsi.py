@@ -18,6 +18,7 @@ from pathlib import Path
 from volmgr.host import syscalls
 from volmgr.host.interface import ScsiAddress
 from volmgr.host.local import local_host
+from volmgr.host.mount_options import MS_BIND
 from volmgr_iscsi.fake_initiator import FakeInitiator
 
 _OVERLAID = (Path("/sys"), Path("/etc"), Path("/usr/lib/udev"))
@@ -40,8 +41,10 @@ _WHO = "#!/bin/sh\nfor last; do :; done\ncat {wwids}/${{last##*/}}\n"
 class ScriptedScsi:
     """What is behind the SCSI addresses of the node: files, of which the kernel's loop driver makes block devices."""
 
-    def __init__(self, top: Path, log: Path) -> None:
+    def __init__(self, top: Path, log: Path, sysfs: Path) -> None:
+        """The kernel's own `sysfs` is what tells others of a device."""
         self._top = top
+        self._sysfs = sysfs
         self._log = log
         self._loops: dict[ScsiAddress, str] = {}
         self.before_delete: Callable[[], None] = lambda: None
@@ -73,7 +76,7 @@ class ScriptedScsi:
         for link in links:
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(_device(address))
-        Path("/sys/block", loop, "uevent").write_text("change")  # for who waits for the disk
+        (self._sysfs / "block" / loop / "uevent").write_text("change")  # for who waits for the disk
         threading.Thread(target=self._await_delete, args=(address,), daemon=True).start()
 
     def release(self, address: ScsiAddress) -> None:
@@ -104,14 +107,14 @@ class ScriptedScsi:
 class ScriptedHost:
     """The node's open-iscsi; `before` is called with each command before it is done, and may wait."""
 
-    def __init__(self, top: Path) -> None:
+    def __init__(self, top: Path, sysfs: Path) -> None:
         self.top = top
         self.log = top / "steps"
         self.log.touch()
         self.before: Callable[[str], None] = lambda _command: None
         self.bin = top / "bin"
         self.bin.mkdir()
-        self.storage = ScriptedScsi(top, self.log)
+        self.storage = ScriptedScsi(top, self.log, sysfs)
         self.initiator = FakeInitiator(local_host(top / "nobody"), self.storage, set())
         self._portal = socket.create_server(("127.0.0.1", 0))  # connections are taken, and that is all
         self.portal = f"127.0.0.1:{self._portal.getsockname()[1]}"
@@ -196,13 +199,16 @@ def scripted_host(top: Path) -> Generator[ScriptedHost]:
         layers.mkdir()
         syscalls.mount("tmpfs", str(layers), "tmpfs")
         stack.callback(syscalls.umount, str(layers), syscalls.UMOUNT_DETACH)
+        sysfs = layers / "sysfs"
+        sysfs.mkdir()
+        syscalls.mount("/sys", str(sysfs), "", MS_BIND)
         for number, place in enumerate(_OVERLAID):
             upper, work = layers / f"upper-{number}", layers / f"work-{number}"
             upper.mkdir()
             work.mkdir()
             syscalls.mount("overlay", str(place), "overlay", 0, f"lowerdir={place},upperdir={upper},workdir={work}")
             stack.callback(syscalls.umount, str(place), syscalls.UMOUNT_DETACH)
-        host = ScriptedHost(top)
+        host = ScriptedHost(top, sysfs)
         stack.callback(host.close)
         yield host
 
