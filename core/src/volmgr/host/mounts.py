@@ -230,9 +230,12 @@ class KernelMounts:
         return False
 
     def _answers(self, target: Path, deadline: float) -> bool:
-        """Ask a server whether it is there, by a process that can be killed; False when the mount is dead for good."""
+        """Ask a server whether it is there, by a process that can be killed; False when the mount is dead for good.
+
+        By statfs: what stat says of a network file system may be a minute old.
+        """
         try:
-            self._inquiries.ask(target, ("stat", "--format=%i", str(target)), deadline=deadline)
+            self._inquiries.ask(target, ("stat", "--file-system", "--format=%t", "--", str(target)), deadline=deadline)
         except CommandError as error:
             if any(os.strerror(number) in error.stderr for number in _DEAD):
                 return False

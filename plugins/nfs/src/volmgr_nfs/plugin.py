@@ -87,12 +87,11 @@ class Nfs(VolumePlugin[NfsSource], Measurable):
     def mount(self, request: Mount[NfsSource], host: Host) -> Mounted:
         export, target = _export(request.spec), request.target
         options = mount_options(request.options, read_only=request.read_only)
+        if _is_there(request, host):
+            return Mounted()
         with unmounted_if_it_fails(target, host):
-            if host.mounts.is_mount_point(target):
-                _refuse_others(request, host)
-            else:
-                _await_answer(request.spec.source.server, export, options, host)
-                host.files.ensure_directory(target, _MODE)
+            _await_answer(request.spec.source.server, export, options, host)
+            host.files.ensure_directory(target, _MODE)
             try:
                 left = request.deadline - host.clock()
                 host.mounts.ensure_mounted(target, "nfs", source=export, options=options, deadline=left)
@@ -160,12 +159,19 @@ def _await_answer(server: str, export: str, options: tuple[str, ...], host: Host
         raise kind(message) from error
 
 
-def _refuse_others(request: Mount[NfsSource], host: Host) -> None:
-    """Refuse what somebody else has mounted in the volume's place; of which server a mount is, its name may not say."""
+def _is_there(request: Mount[NfsSource], host: Host) -> bool:
+    """Say whether the volume is mounted and alive; raises OperationError for what somebody else has mounted there.
+
+    Of which server a mount is, the table does not say for certain: one server may have several names.
+    """
     entry = host.mounts.entry(request.target)
-    if entry is not None and entry.fstype not in _TYPES:
+    if entry is None:
+        return False
+    if entry.fstype not in _TYPES:
         message = (
             f"cannot mount {_export(request.spec)} on {request.target}: {entry.source} ({entry.fstype}) is mounted"
             " there; unmount it first"
         )
         raise OperationError(message)
+    left = request.deadline - host.clock()
+    return host.mounts.lives(request.target, deadline=min(left, host.settings_of(NfsSettings).answer_within or left))
