@@ -65,11 +65,13 @@ def _bind(host: Host, device: Path, bind: Path) -> None:
 
 
 def _mapped(host: Host, map_directory: Path) -> list[str]:
-    """Name the Pods for which a device is bound in its map directory."""
+    """Name the Pods for which a device is bound in its map directory; kubelet has `iscsi.json` beside the binds."""
     return [
         name
         for name in host.files.names(map_directory)
-        if (info := host.files.info(map_directory / name)) is not None and info.kind != "directory"
+        if not name.endswith(".json")
+        and (info := host.files.info(map_directory / name)) is not None
+        and info.kind != "directory"
     ]
 
 

@@ -201,6 +201,8 @@ class Volume:
         request = self.unmount_device_request(host)
         if request is None:
             return DeviceUnmounted()
+        if self.is_block:
+            blockmap.check_unused(host, request.target)
         answer = cast("DeviceMountable[Any]", self.plugin).unmount_device(request, host)
         if self.is_block:
             host.files.remove_directory(request.target)
