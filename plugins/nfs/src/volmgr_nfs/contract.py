@@ -1,4 +1,7 @@
-"""What the contract suite tries nfs with: exports of a server in memory, read and written, by name and by address."""
+"""What the contract suite tries nfs with: exports of a server in memory, and of the kernel's server of this machine.
+
+On a real host a server must run (`rpc.nfsd 8; rpc.mountd`); `/srv/volmgr-contract` is exported, and emptied each time.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,30 @@ from volmgr.plugin import Host
 from volmgr.testing import FakeHost, Sample
 from volmgr_nfs.plugin import NfsSource
 
-_SERVERS = ("10.0.0.1", "fd00::1")
+_SERVERS = {"127.0.0.1": "127.0.0.1", "::1": "[::1]"}
+_EXPORT = Path("/srv/volmgr-contract")
+_EXPORTED = Path("/var/lib/nfs/etab")
+_HOW = "rw,no_root_squash,no_subtree_check,insecure"
+# Two mounts of one export share what they remember of it, and would show files that an earlier test had.
+_OPTIONS = ("nosharecache",)
 
 
 def samples(top: Path) -> Iterator[Sample]:
-    """Give exports of servers that every fresh host knows."""
+    """Give an export by both kinds of addresses."""
     del top
     for server in _SERVERS:
-        yield Sample(source=NfsSource(server=server, path="/srv/data"), arrange=_serve)
+        source = NfsSource(server=server, path=str(_EXPORT))
+        yield Sample(source=source, arrange=_serve, spec={"mount_options": _OPTIONS})
 
 
 def _serve(host: Host) -> None:
+    """Let an empty directory be exported."""
     if isinstance(host, FakeHost):
-        for source in ("10.0.0.1:/srv/data", "[fd00::1]:/srv/data"):
-            host.machine.serve("nfs", source)
+        for server in _SERVERS.values():
+            host.machine.serve("nfs", f"{server}:{_EXPORT}")
+        return
+    host.files.ensure_directory(_EXPORT, 0o755)
+    for name in host.files.names(_EXPORT):
+        host.files.remove_tree(_EXPORT / name)
+    if f"{_EXPORT}\t" not in (host.files.read(_EXPORTED) or b"").decode():
+        host.commands.run(("exportfs", "-o", _HOW, f"*:{_EXPORT}"))
