@@ -6,6 +6,7 @@ a process of its own, its command line given, its standard streams on files, sig
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -28,11 +29,12 @@ PATIENCE = 120.0
 PRELOADED = (
     "volmgr.cli",
     "volmgr.cli.app",
-    "volmgr.cli.status",
     "volmgr.daemon",
     "volmgr.discovery",
-    "volmgr.manifest.kinds",
+    "volmgr.manifest",
+    "volmgr.model.fields",
     "volmgr.sources.directory",
+    *(f"volmgr.cli.{name}" for name in ("drain", "mounts", "plan", "status", "wait", "why")),
 )
 
 
@@ -146,6 +148,8 @@ def _serve() -> None:
     for module in PRELOADED:
         importlib.import_module(module)
     sys.modules["volmgr.discovery"].load()  # and with them the volume types
+    sys.modules["volmgr.manifest"].prepare()
+    gc.freeze()  # nobody of those that are forked copies what all have
     running: dict[int, int] = {}
     poll = select.poll()
     poll.register(0, select.POLLIN)
