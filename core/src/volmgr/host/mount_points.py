@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 FORCE_DEADLINE = 30.0
 """Seconds that a forced, or a lazy, unmount may take: it ends calls of others, and may wait for them to end."""
 
+_FORCES = 3
+"""How often a busy mount is forced: who is freed from a call ends, and then waits for the server to close its file."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -78,16 +81,31 @@ def _unmount_by_force(target: Path, host: Host, error: BusyError | UncertainErro
             f" same file system: {', '.join(others)}"
         ) from error
     _log.warning("unmounting %s (%s) by force: its server does not answer", target, mine.source)
-    try:
-        host.mounts.unmount(target, force=True, deadline=FORCE_DEADLINE)
-    except (OperationError, UncertainError) as second:
-        if not lazy:
-            raise OverdueError(
-                f"cannot unmount {target}, also not by force: {second}; it is tried again until its server answers or"
-                " who uses it has ended"
-            ) from second
-        _log.warning("detaching %s (%s): what still waits for its server goes on waiting", target, mine.source)
-        host.mounts.unmount(target, lazy=True, deadline=FORCE_DEADLINE)
+    problem = _forced(target, host)
+    if problem is None:
+        return
+    if not lazy:
+        raise OverdueError(
+            f"cannot unmount {target}, also not by force: {problem}; it is tried again until its server answers or who"
+            " uses it has ended"
+        ) from problem
+    _log.warning("detaching %s (%s): what still waits for its server goes on waiting", target, mine.source)
+    host.mounts.unmount(target, lazy=True, deadline=FORCE_DEADLINE)
+
+
+def _forced(target: Path, host: Host) -> OperationError | UncertainError | None:
+    """Unmount by force; gives why it was in vain."""
+    problem: OperationError | UncertainError | None = None
+    for _ in range(_FORCES):
+        try:
+            host.mounts.unmount(target, force=True, deadline=FORCE_DEADLINE)
+        except BusyError as error:
+            problem = error
+        except (OperationError, UncertainError) as error:
+            return error
+        else:
+            return None
+    return problem
 
 
 def device_behind(target: Path, shared: Path, host: Host) -> str:
