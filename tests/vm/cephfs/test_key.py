@@ -30,6 +30,7 @@ def watched(client: str, top: Path, key: str) -> Generator[Path]:
     program.write_text(
         "#!/bin/sh\n"
         f"grep --recursive --files-with-matches --fixed-strings --file={words} --exclude-dir=manifests"
+        " --exclude-dir=store.db"  # the monitor's own database of keys
         f" /tmp /run /var {top} >> {found}\n"
         f"stat --format='%a %u %n' $(dirname $(grep --max-count=1 /volmgr/ {found})) >> {found}.modes\n"
         f'exec {real} "$@"\n'
