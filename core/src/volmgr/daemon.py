@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -23,11 +24,12 @@ from volmgr.errors import OperationError, VolmgrError
 from volmgr.helper_records import HelperRecords
 from volmgr.holds import Holds
 from volmgr.host import processor
+from volmgr.host.kernel_log import KernelLog
 from volmgr.host.local import local_host
 from volmgr.host.mount_watch import MountWatch
 from volmgr.host.tokens import LocalTokens
 from volmgr.loop import Loop
-from volmgr.messages import Appeared, Ask, HoldGone, HoldTaken, Message, Reconstructed
+from volmgr.messages import Appeared, Ask, HoldGone, HoldTaken, Message, Reconstructed, ServerHeard
 from volmgr.options import Options
 from volmgr.plugins import Plugins
 from volmgr.process_ends import ProcessEnds
@@ -86,6 +88,15 @@ def _text(error: VolmgrError | OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
+def _kernel_log() -> KernelLog | None:
+    """Give the kernel's log; None where it may not be read: then only who mounts or unmounts hears of silence."""
+    try:
+        return KernelLog()
+    except OSError as error:
+        log.info("the kernel's log is not read (%s): it would say which servers do not answer", error.strerror)
+        return None
+
+
 class Daemon:
     """Everything that makes a daemon, wired."""
 
@@ -126,6 +137,7 @@ class Daemon:
         self.service = self._service()
         self.server = ApiServer(self.service, self.listener, frozenset({os.geteuid()}))
         self.mounts = MountWatch()
+        self.kernel_log = _kernel_log()
         self.services = self.world.plugins.services(self._drivers, self._offers, self._recheck_holders, self.host)
         self.services += [each for each in (self.kube, self.directory) if each is not None]
         self._announced = False
@@ -283,6 +295,8 @@ class Daemon:
             service.start()
         self.loop.watch(self.server, self.server.accept_ready)
         self.loop.watch(self.mounts, self._mounts_changed)
+        if self.kernel_log is not None:
+            self.loop.watch(self.kernel_log, partial(self._hear_kernel, self.kernel_log))
         gc.freeze()
         gc.enable()
 
@@ -328,6 +342,10 @@ class Daemon:
     def _mounts_changed(self) -> None:
         self.mounts.acknowledge()
         self.reconciler.mounts_changed()
+
+    def _hear_kernel(self, kernel_log: KernelLog) -> None:
+        for heard in kernel_log.read():
+            self._post(ServerHeard(time.time(), heard.server, heard.silent))
 
     def _reload(self) -> str:
         """Run on a thread of the API: check the new set of packages, then let the main thread execute anew."""

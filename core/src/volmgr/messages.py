@@ -68,6 +68,14 @@ class ServersAsked(msgspec.Struct, frozen=True):
     answers: Mapping[str, str]
 
 
+class ServerHeard(msgspec.Struct, frozen=True):
+    """The kernel says, `at` this Unix time in seconds, that a server does not answer, or that it does again."""
+
+    at: float
+    server: str
+    silent: bool
+
+
 class OrphansFound(msgspec.Struct, frozen=True):
     """UIDs that have a directory below `pods/`, or a mount record.
 
@@ -167,6 +175,7 @@ Message = (
     | ProgressMade
     | MountsRead
     | ServersAsked
+    | ServerHeard
     | OrphansFound
     | HoldTaken
     | HoldGone

@@ -34,6 +34,7 @@ from volmgr.messages import (
     ProgressMade,
     ReadingChanged,
     Reconstructed,
+    ServerHeard,
     ServersAsked,
     SurvivorEnded,
 )
@@ -44,6 +45,7 @@ from volmgr.provisioning import Provisioning
 from volmgr.registered_drivers import RegisteredDrivers
 from volmgr.report.events import Severity
 from volmgr.runner import Runner
+from volmgr.silent_servers import SilentServers
 from volmgr.sources.changes import (
     Complaints,
     ObjectAbsent,
@@ -85,6 +87,7 @@ class Reconciler:
         self._runner = Runner(self._desk)
         self._survivors = Survivors(self._desk)
         self._lookout = Lookout(self._desk)
+        self._silent_servers = SilentServers(self._desk)
         self._node_status = NodeStatus(self._desk, self._tenancy)
         self._driver_pods = DriverPods(self._desk)
         self._desk.on_put = self._note_volume
@@ -160,6 +163,7 @@ class Reconciler:
             ProgressMade: self._runner.note_progress,
             MountsRead: self._lookout.settle,
             ServersAsked: self._lookout.hear_servers,
+            ServerHeard: self._silent_servers.hear,
             OrphansFound: self._departures.tidy_orphans,
             HoldTaken: self._tenancy.take_hold,
             HoldGone: self._tenancy.drop_hold,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.flow.core.probes import Script, node_item, plain
 from volmgr.errors import OperationError, OverdueError, UnansweredError, UncertainError, says_silent, taken_back
+from volmgr.messages import ServerHeard
 from volmgr.report.pods import status
 from volmgr.report.times import rfc3339
 from volmgr.report.why import why
@@ -118,3 +121,53 @@ def test_of_an_operation_that_never_returns_the_silence_is_known_at_its_deadline
     plain_script.fail("mount", LATE)
     node.settle()
     assert f"{silence(began)}: {LATE}" in text_of(node, "web")
+
+
+# --- volumes that are mounted already ---
+
+
+def hear(node: TestNode, server: str, *, silent: bool) -> None:
+    """Let the kernel say of a server that it does not answer, or that it does again."""
+    node.reconciler.post(ServerHeard(node.now, server, silent))
+    node.settle()
+
+
+def test_pods_that_have_a_volume_of_a_server_hear_of_its_silence_and_of_its_end(node: TestNode) -> None:
+    node.apply(pod("one", plain("v"), uid="u1"), pod("two", plain("w"), uid="u2"))
+    began = node.now
+    hear(node, "10.0.0.1", silent=True)
+    for name in ("one", "two"):
+        assert silence(began) in text_of(node, name)
+        assert not node.is_mounted(name)
+    node.advance(30)
+    hear(node, "10.0.0.1", silent=True)
+    told = [event.message for event in node.world.events.after(0) if event.reason == "VolumeHangs"]
+    assert told.count(silence(began)) == len(told) > 0
+    hear(node, "10.0.0.1", silent=False)
+    for name in ("one", "two"):
+        assert node.is_mounted(name)
+        assert "does not answer" not in text_of(node, name)
+
+
+def test_a_server_of_ipv6_is_known_by_its_address(node: TestNode, plain_script: Script) -> None:
+    plain_script.endpoint = "server [fe80::1]"
+    node.apply(pod("one", plain("v"), uid="u1"))
+    hear(node, "fe80::1", silent=True)
+    assert "server [fe80::1] does not answer since" in text_of(node, "one")
+
+
+def test_the_silence_of_a_server_that_nobody_has_anything_of_concerns_nobody(node: TestNode) -> None:
+    node.apply(pod("one", plain("v"), uid="u1"))
+    for server in ("10.0.0.10", "10.0.0.", "0.0.0.1"):
+        hear(node, server, silent=True)
+    assert node.warnings() == ()
+    assert node.is_mounted("one")
+
+
+def test_what_else_is_wrong_with_a_mount_is_not_hidden(node: TestNode) -> None:
+    node.apply(pod("one", plain("v"), uid="u1"))
+    (volume,) = node.world.actual
+    node.world.actual.put(volume.name, volume.with_mount(replace(volume.mounts["u1"], problem="it is dead")))
+    for silent in (True, False):
+        hear(node, "10.0.0.1", silent=silent)
+        assert "it is dead" in text_of(node, "one")
