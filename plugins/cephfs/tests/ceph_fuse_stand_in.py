@@ -1,5 +1,7 @@
 """Stands in for ceph-fuse: reads its keyring, mounts an empty FUSE file system, says so, and serves it from then on.
 
+Told SIGUSR1, it does as if its monitors were silent: who asks how full the file system is waits, and nobody else.
+
 Source: `include/uapi/linux/fuse.h`.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import struct
 import sys
 from pathlib import Path
@@ -23,6 +26,7 @@ _INIT = struct.pack("=IIIIHHII32s", 7, 31, 65536, 0, 0, 0, 65536, 1, b"")
 _ANSWERS = {26: _INIT, 3: _ATTRIBUTES, 17: _STATFS, 27: bytes(16), 28: b"", 29: b"", 38: b""}
 _SILENT = frozenset({2, 36, 42})  # FORGET, INTERRUPT, BATCH_FORGET
 _LOOKUP = 1
+_ASKS_MONITORS = frozenset({17})
 
 
 def main(argv: list[str]) -> int:
@@ -45,13 +49,15 @@ def main(argv: list[str]) -> int:
 
 
 def _serve(device: int) -> None:
+    silent = set(_SILENT)
+    signal.signal(signal.SIGUSR1, lambda _number, _frame: silent.update(_ASKS_MONITORS))
     while True:
         try:
             data = os.read(device, 1 << 17)
         except OSError:  # unmounted
             return
         _, opcode, unique, *_ = _HEADER.unpack_from(data)
-        if opcode in _SILENT:
+        if opcode in silent:
             continue
         body = _ANSWERS.get(opcode)
         failure = 0 if body is not None else -errno.ENOENT if opcode == _LOOKUP else -errno.ENOSYS

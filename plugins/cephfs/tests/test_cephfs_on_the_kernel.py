@@ -40,7 +40,7 @@ class FuseNode(Outside):
         )
         program.chmod(0o755)
         configuration = top / "volmgr.json"
-        plugins = {"kubernetes.io/cephfs": {"client": "fuse"}}
+        plugins = {"kubernetes.io/cephfs": {"client": "fuse", "force_after": 1}}
         times = {"removal_settle": "50ms", "backoff_initial": "50ms", "health_interval": "200ms"}
         configuration.write_text(json.dumps({"plugins": plugins, **times}))
         super().__init__(top, "--config", str(configuration))
@@ -116,3 +116,15 @@ def test_a_mount_whose_server_died_while_the_daemon_was_down_is_found_dead(node:
     os.kill(server, signal.SIGKILL)
     node.start()
     node.until_why("one", "the volume is dead")
+
+
+def test_a_volume_goes_by_force_when_its_monitors_are_silent_and_who_asked_for_its_size_keeps_it_busy(
+    node: FuseNode,
+) -> None:
+    file = node.put("one.json", pod("one", VOLUME))
+    node.wait("one")
+    os.kill(node.server("one"), signal.SIGUSR1)
+    node.until_why("one", "the volume may be dead: the FUSE server behind it has not answered")
+    file.unlink()
+    node.wait("one", "unmounted")
+    assert "by force: its server does not answer" in node.log_text()
