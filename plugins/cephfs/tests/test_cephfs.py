@@ -457,7 +457,7 @@ def test_it_is_named_by_its_monitors_and_given_to_no_group_and_not_labelled() ->
 def test_volumes_of_the_same_monitors_share_their_failures() -> None:
     plugin = CephFs()
     one, two = volume("10.0.0.2", "10.0.0.1", path="/a").spec, volume("10.0.0.1", "10.0.0.2", path="/b").spec
-    assert plugin.endpoint(one) == plugin.endpoint(two) == "monitors 10.0.0.1,10.0.0.2"
+    assert plugin.endpoint(one) == plugin.endpoint(two) == "Ceph cluster with monitors 10.0.0.1,10.0.0.2"
     assert plugin.endpoint(replace(one, source=CephFsSource(monitors=()))) == ""
 
 

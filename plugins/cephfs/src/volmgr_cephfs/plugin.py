@@ -69,7 +69,7 @@ class CephFs(VolumePlugin[CephFsSource], Measurable):
 
     def endpoint(self, spec: VolumeSpec[CephFsSource]) -> str:
         monitors = ",".join(sorted(spec.source.addresses))
-        return f"monitors {monitors}" if monitors else ""
+        return f"Ceph cluster with monitors {monitors}" if monitors else ""
 
     def requirements(self, host: Host) -> tuple[Requirement, ...]:
         if uses_fuse(host):
