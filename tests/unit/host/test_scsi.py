@@ -349,8 +349,26 @@ def test_a_map_that_is_only_to_be_removed_with_its_last_user_is_still_there(
     tree.program("dmsetup", WORKING)
     tree.program("sync", DONE)
     tree.program("multipath", DONE)
-    with pytest.raises(BusyError, match="it is still there"):
-        tree.scsi.remove_map(mapped, deadline=0.0)
+    with pytest.raises(BusyError, match="as if it were in use: it is still there; see who has it open: lsof /dev/dm-0"):
+        tree.scsi.remove_map(mapped)
+
+
+def test_udev_which_looks_at_a_map_just_then_is_waited_for(tree: SysfsTree, mapped: MultipathMap) -> None:
+    tree.program("dmsetup", WORKING)
+    tree.program("sync", DONE)
+    tree.program("udevadm", DONE)
+    busy = CommandResult(1, "", "device-mapper: remove ioctl on mpatha failed: Device or resource busy")
+
+    def multipath(argv: tuple[str, ...], _stdin: bytes) -> CommandResult:
+        tree.ran.append(argv)
+        if ("udevadm", "settle", "--timeout=5") not in tree.ran:
+            return busy
+        (tree.top / "block/dm-0/dm/uuid").unlink()
+        return DONE
+
+    tree.host.programs["multipath"] = multipath
+    tree.scsi.remove_map(mapped)
+    assert [argv[0] for argv in tree.ran[-3:]] == ["multipath", "udevadm", "multipath"]
 
 
 def grown(tree: SysfsTree, *sizes: int) -> None:

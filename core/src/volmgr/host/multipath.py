@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from volmgr.errors import BusyError, OperationError
-from volmgr.host import uevents
 from volmgr.host.interface import MultipathMap
 from volmgr.host.sysfs import Sysfs
 
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
 
 _PID_FILES = ("multipathd.pid", "multipathd/multipathd.pid")
 _PATH_STATE = re.compile(r"\b\d+:\d+ ([AF])\b")  # of `dmsetup status`: active or failed
+_BUSY = re.compile(r"in use|busy", re.IGNORECASE)
+_ATTEMPTS = 3
+_SETTLING = 5  # seconds that udev may take for what it has heard of
 _ALL = range(256)
 
 
@@ -54,19 +56,30 @@ class MultipathTools:
         return True
 
     def remove(self, found: MultipathMap, *, deadline: float) -> None:
-        """Take a flushed map away, and wait until it is gone; `multipath -f` may leave that to its last user."""
+        """Take a flushed map away; raises BusyError when it stays, as `multipath -f` may leave it to its last user.
+
+        udev opens a map for a moment after each change of it, which keeps it busy, too: that is waited for.
+        """
         until = time.monotonic() + deadline
-        ended = self._commands.run(("multipath", "-f", found.name), deadline=deadline, accept=_ALL)
-        said = " ".join(f"{ended.stdout} {ended.stderr}".split())
-        if ended.exit_code and self._is_there(found):
-            problem = f"cannot remove the multipath map {found.name} ({found.device}): {said or 'multipath -f failed'}"
-            raise BusyError(problem) if "in use" in said else OperationError(problem)
-        gone = uevents.awaited(lambda: None if self._is_there(found) else True, deadline=until - time.monotonic())
-        if gone is None:
-            raise BusyError(
-                f"cannot remove the multipath map {found.name} ({found.device}): it is still there, as if it were in"
-                " use; see who has it open: dmsetup info " + found.name
-            )
+        said = ""
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                self._settle(until)
+            ended = self._commands.run(("multipath", "-f", found.name), deadline=until - time.monotonic(), accept=_ALL)
+            if not self._is_there(found):
+                return
+            said = " ".join(f"{ended.stdout} {ended.stderr}".split()) or "it is still there"
+            if ended.exit_code and not _BUSY.search(said):
+                raise OperationError(f"cannot remove the multipath map {found.name} ({found.device}): {said}")
+        raise BusyError(
+            f"cannot remove the multipath map {found.name} ({found.device}), as if it were in use: {said};"
+            f" see who has it open: lsof {found.device}"
+        )
+
+    def _settle(self, until: float) -> None:
+        if self._commands.find("udevadm") is not None:
+            argv = ("udevadm", "settle", f"--timeout={_SETTLING}")
+            self._commands.run(argv, deadline=until - time.monotonic(), accept=_ALL, changes=False)
 
     def grow(self, found: MultipathMap, *, deadline: float) -> None:
         """Let multipathd give a map the size that all of its paths have."""
