@@ -18,7 +18,9 @@ defaults {
     polling_interval 1
     max_polling_interval 2
 }
-blacklist { devnode "^(vd|loop|sr|ram)" }
+blacklist {
+    devnode "^(vd|loop|sr|ram)"
+}
 """
 
 
@@ -57,7 +59,9 @@ class Multipathd:
             settled()
             for name in self.maps():
                 subprocess.run(["multipath", "-f", name], capture_output=True, check=False, timeout=60)
-            tell("multipathd", "shutdown")
+            subprocess.run(
+                ["multipathd", "shutdown"], capture_output=True, check=False, timeout=60
+            )  # it may say no more
             eventually(lambda: not self.runs(), "the end of multipathd")
 
     def maps(self) -> dict[str, str]:
