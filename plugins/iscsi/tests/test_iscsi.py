@@ -347,6 +347,11 @@ def test_a_portal_that_is_silent_is_told_and_logged_in_at_when_it_answers(site: 
     assert site.is_clean
 
 
+def test_only_a_volume_of_several_portals_is_ever_mounted_again() -> None:
+    assert volume("10.0.0.1", "10.0.0.2").facets.remount
+    assert not volume("10.0.0.1").facets.remount
+
+
 def test_all_portals_silent_is_the_failure_of_the_portal(site: Site) -> None:
     site.host.machine.silent |= {"10.0.0.1", "10.0.0.2"}
     with pytest.raises(UnansweredError):

@@ -29,7 +29,7 @@ def test_the_time_beyond_the_bare_commands_is_told(node: VmNode, site: Site, tar
     beyond = ours - bare
     text = f"bare commands {bare:.2f} s, a pod's mount {ours:.2f} s: {beyond:+.2f} s, {100 * beyond / bare:+.0f} %"
     Path("/vm/times.txt").write_text(f"iscsi: {text}\n")
-    print(f"\n{text}")  # noqa: T201 - a measurement
+    print(f"\n{text}")
 
 
 def bare_commands(target: Target, place: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_lun_as_a_device_is_a_disk_of_its_size(node: VmNode, target: Target) -
         assert disk.seek(0, os.SEEK_END) == 64 << 20
     node.restart()
     node.wait("database")
-    assert device.open("rb").read(3) == b"raw"
+    assert device.read_bytes()[:3] == b"raw"
 
 
 def test_a_mounted_file_system_grows_with_its_lun(node: VmNode, site: Site, target: Target) -> None:

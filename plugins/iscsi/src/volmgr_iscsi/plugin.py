@@ -16,12 +16,14 @@ from volmgr.plugin import (
     DeviceUnmounted,
     DiskVolume,
     Expand,
+    Facets,
     Handles,
     Host,
     Mount,
     MountDevice,
     Mounted,
     Notice,
+    Objects,
     OperationError,
     Pod,
     Reference,
@@ -63,6 +65,10 @@ class Iscsi(DiskVolume[IscsiSource]):
     def check(self, spec: VolumeSpec[IscsiSource], pod: Pod | None) -> None:
         del pod
         check_source(spec)
+
+    def facets(self, spec: VolumeSpec[IscsiSource], objects: Objects) -> Facets:
+        """As for all disks; one of several paths is mounted again when missing ones are to be tried again."""
+        return replace(super().facets(spec, objects), remount=len(spec.source.portals) > 0)
 
     def references(self, spec: VolumeSpec[IscsiSource], pod: Pod) -> tuple[Reference, ...]:
         ref = secret_ref(spec, pod)
