@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/volume/csi"
 	"k8s.io/kubernetes/pkg/volume/util"
 	"k8s.io/kubernetes/pkg/volume/util/subpath"
@@ -33,6 +34,7 @@ func cmdMount(root, manifests, csiSocket string) {
 	}
 	e.ready.Store(true)
 	e.run()
+	go e.attachWhatIsInUse()
 	for _, p := range pods {
 		must(e.mountPod(p))
 		must(e.bindSubpaths(p))
@@ -45,6 +47,25 @@ func cmdMount(root, manifests, csiSocket string) {
 func (e *env) registerDriver(socket string) {
 	if socket != "" {
 		must(csi.PluginHandler.RegisterPlugin(e.ctx, csiName, socket, []string{"1.0.0"}, nil))
+	}
+}
+
+// attachWhatIsInUse does for volumes that need attaching what kubelet, by its node status, and the attach-detach controller
+// do together: what is in use is told, and is attached then.
+func (e *env) attachWhatIsInUse() {
+	nodes := e.client.CoreV1().Nodes()
+	for ; ; time.Sleep(look) {
+		inUse := e.vm.GetVolumesInUse()
+		node, err := nodes.Get(e.ctx, nodeName, metav1.GetOptions{})
+		must(err)
+		node.Status.VolumesInUse = inUse
+		node.Status.VolumesAttached = nil
+		for _, name := range inUse {
+			node.Status.VolumesAttached = append(node.Status.VolumesAttached, v1.AttachedVolume{Name: name})
+		}
+		_, err = nodes.UpdateStatus(e.ctx, node, metav1.UpdateOptions{})
+		must(err)
+		e.vm.MarkVolumesAsReportedInUse(inUse)
 	}
 }
 
@@ -96,11 +117,13 @@ func (e *env) bindSubpaths(p *v1.Pod) error {
 }
 
 // cmdClear starts over a root with no Pod wanted, and ends when nothing is left of any, or nothing changes any more.
-func cmdClear(root, csiSocket string) {
+// On a machine that is `slow` times slower than most it waits so much longer.
+func cmdClear(root, csiSocket string, slow int) {
 	e := newEnv(root)
 	e.registerDriver(csiSocket)
 	e.ready.Store(true)
 	e.run()
+	go e.attachWhatIsInUse()
 	for !e.vm.ReconcilerStatesHasBeenSynced() {
 		time.Sleep(look)
 	}
@@ -117,7 +140,7 @@ func cmdClear(root, csiSocket string) {
 		if len(pods) == 0 && countUnder(root) == 0 {
 			limit = quiet
 		}
-		if time.Since(since) > limit {
+		if time.Since(since) > limit*time.Duration(slow) {
 			for _, problem := range problems {
 				fmt.Println("PROBLEM", problem)
 			}
