@@ -1,0 +1,58 @@
+"""One fabric for the area, whose ports come and go slowly; each test begins and ends without LUNs, disks and maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.vm.fc.site import PLUGIN, Site
+from tests.vm.servers.fibre_channel import FibreChannel
+from tests.vm.servers.multipathd import Multipathd
+from tests.vm.servers.node import VmNode
+
+SETTINGS = {PLUGIN: {"disk_wait": 5.0, "map_wait": 20.0}}
+"""The guest is emulated, and multipathd there slow; what does not come need not be waited for as long."""
+
+
+@pytest.fixture(scope="session")
+def _fabric() -> Iterator[FibreChannel]:
+    with FibreChannel() as fabric:
+        yield fabric
+
+
+@pytest.fixture
+def fabric(_fabric: FibreChannel) -> Iterator[FibreChannel]:
+    """The fabric, with two ports of a storage that shows no LUN yet."""
+    _fabric.until_remote_ports(2)
+    yield _fabric
+    for lun in _fabric.luns():
+        _fabric.unmap(lun)
+
+
+@pytest.fixture
+def site(fabric: FibreChannel) -> Site:
+    """The fabric and multipathd, which does not run."""
+    return Site(fabric, Multipathd())
+
+
+@pytest.fixture
+def multipath(site: Site) -> Iterator[Multipathd]:
+    """The fabric's multipathd, which runs."""
+    with site.multipathd as multipathd:
+        yield multipathd
+
+
+@pytest.fixture
+def node(site: Site, top: Path) -> Iterator[VmNode]:
+    """A running node; nothing may be left when the test has ended, of its volumes or in the kernel."""
+    node = VmNode(top, plugins=SETTINGS)
+    try:
+        with node:
+            yield node
+            for file in node.manifests.glob("*.json"):
+                file.unlink()
+            site.until_nothing_is_left(node)
+    finally:
+        node.clear()

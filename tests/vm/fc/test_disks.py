@@ -1,0 +1,304 @@
+"""The type itself on a real fabric: paths that come and go, who a disk is, growth, and the order in which it goes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from tests.eventually import eventually
+from tests.vm.fc.site import Site
+from tests.vm.servers.backstores import Backstore
+from tests.vm.servers.fibre_channel import FibreChannel
+from tests.vm.servers.guest import settled, tell
+from tests.vm.servers.multipathd import Multipathd, slaves
+from volmgr.host.interface import Host
+from volmgr.host.local import local_host
+from volmgr.model.volume import VolumeMode
+from volmgr.plugin import OperationError, UnansweredError
+from volmgr.testing import FaultHost, Volume
+from volmgr_fc.names import FibreChannelSource
+from volmgr_fc.plugin import FibreChannel as FibreChannelType
+from volmgr_fc.settings import FibreChannelSettings
+
+MIB = 1 << 20
+SETTINGS = FibreChannelSettings(disk_wait=5.0, map_wait=30.0)
+
+
+@pytest.fixture
+def host(site: Site, top: Path) -> Iterator[Host]:
+    """This guest, with an empty root; no disk of the fabric is left when the test has ended."""
+    host = local_host(top).with_settings(SETTINGS)
+    yield host
+    left = [entry.target for entry in host.mounts.below(host.paths.root)]
+    for target in left:
+        host.mounts.unmount(target, lazy=True)
+    assert left == []
+    assert (site.fabric.disks(), site.multipathd.maps()) == ((), {})
+    assert [path for path in (top / "volmgr/fc").rglob("*") if path.is_file()] == []
+
+
+def lun(fabric: FibreChannel, number: int, *, name: str = "pv-1", **spec: object) -> Volume:
+    """Give a volume of a LUN at both ports."""
+    source = FibreChannelSource(target_wwns=fabric.wwns, lun=number)
+    return Volume(FibreChannelType(), source, name=name, spec_fields=spec)
+
+
+def scan(fabric: FibreChannel, number: int) -> None:
+    """Let the node know a LUN, as some scan of somebody else does."""
+    Path(f"/sys/class/scsi_host/host{fabric.host()}/scan").write_text(f"- - {number}")
+    settled()
+
+
+def give_back(volume: Volume, host: Host) -> None:
+    volume.unmount(host)
+    volume.unmount_device(host)
+
+
+def assert_sound(disk: Backstore) -> None:
+    """Look at a file system where the storage has it: nothing is missing that its journal does not have."""
+    tell("e2fsck", "-f", "-n", disk.loop)
+
+
+class Writer:
+    """Writes numbers into a file, each of which is on the disk before the next."""
+
+    def __init__(self, directory: Path) -> None:
+        self.count = 0
+        self.error = ""
+        self._file = directory / "numbers"
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self.until_more()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join(120)
+        assert not self._thread.is_alive(), "what was written never came to the disk"
+
+    def until_more(self) -> None:
+        """Return when more was written than by now."""
+        was = self.count
+        eventually(lambda: self.count > was + 2 or self.error, "more that is written")
+        assert self.error == ""
+
+    def _run(self) -> None:
+        try:
+            with self._file.open("w") as file:
+                while not self._end.is_set():
+                    file.write(f"{self.count}\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+                    self.count += 1
+        except OSError as error:
+            self.error = str(error)
+
+
+def numbers(directory: Path) -> int:
+    """Count what a writer has written, of which nothing may be missing."""
+    lines = (directory / "numbers").read_text().split()
+    assert lines == [str(number) for number in range(len(lines))]
+    return len(lines)
+
+
+def test_one_path_is_found_by_its_port_and_nothing_stays(host: Host, fabric: FibreChannel) -> None:
+    disk = fabric.backstore("one")
+    fabric.map(1, disk, cards=("eth1",))
+    fabric.map(12, fabric.backstore("other"))
+    ready = lun(fabric, 1).set_up(host)
+    assert ready.device_path == f"/dev/{fabric.disks()[0]}"
+    assert len(fabric.disks()) == 1
+    ready.mount(host)
+    (ready.target(host) / "file").write_text("written")
+    assert ready.reconstruct(host).spec.source == ready.source
+    give_back(ready, host)
+    assert_sound(disk)
+
+
+def test_a_disk_is_found_by_its_wwid(host: Host, fabric: FibreChannel) -> None:
+    disk = fabric.backstore("wwid")
+    fabric.map(3, disk)
+    source = FibreChannelSource(wwids=(disk.wwid,))
+    ready = Volume(FibreChannelType(), source, name="pv-1").set_up(host)
+    assert host.scsi.identity(host.scsi.disks()[-1]) == disk.wwid
+    assert len(fabric.disks()) == 2
+    ready.unmount_device(host)
+
+
+def test_a_path_that_is_lost_under_io_and_returns_loses_nothing(
+    host: Host, fabric: FibreChannel, multipath: Multipathd
+) -> None:
+    disk = fabric.backstore("paths")
+    fabric.map(6, disk)
+    ready = lun(fabric, 6).set_up(host)
+    ((name, wwid),) = multipath.maps().items()
+    assert (wwid, len(slaves(Path(ready.device_path)))) == (disk.wwid, 2)
+    ready.mount(host)
+    with Writer(ready.target(host)) as writer:
+        fabric.link_down("eth1")
+        multipath.until_paths(name, ["active", "failed"])
+        writer.until_more()
+        (told,) = {notice.reason for notice in ready.mount_device(host).notices}
+        assert told == "PathsDegraded"
+        fabric.link_up("eth1")
+        fabric.until_remote_ports(2)
+        multipath.until_paths(name, ["active", "active"])
+        writer.until_more()
+    assert ready.mount_device(host).notices == ()
+    assert numbers(ready.target(host)) == writer.count
+    give_back(ready, host)
+    assert_sound(disk)
+
+
+def test_the_map_goes_before_its_paths_and_what_was_written_is_there(
+    host: Host, fabric: FibreChannel, multipath: Multipathd
+) -> None:
+    disk = fabric.backstore("order")
+    fabric.map(6, disk)
+    faulty = FaultHost(host)
+    ready = lun(fabric, 6).set_up(faulty)
+    assert list(multipath.maps().values()) == [disk.wwid]
+    ready.mount(faulty)
+    (ready.target(host) / "file").write_bytes(b"dirty" * MIB)
+    faulty.trace.clear()
+    give_back(ready, faulty)
+    changes = [verb for verb in faulty.verbs if verb in {"scsi.remove_map", "scsi.flush", "scsi.remove"}]
+    assert changes == ["scsi.remove_map", "scsi.flush", "scsi.flush", "scsi.remove", "scsi.remove"]
+    assert_sound(disk)
+    again = lun(fabric, 6).set_up(host)
+    again.mount(host)
+    assert (again.target(host) / "file").read_bytes() == b"dirty" * MIB
+    give_back(again, host)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_two_luns_of_the_storage_each_goes_alone(
+    host: Host, fabric: FibreChannel, multipath: Multipathd, order: tuple[int, int]
+) -> None:
+    both: list[Volume] = []
+    for number in (1, 12):
+        fabric.map(number, fabric.backstore(f"lun{number}"))
+        both.append(lun(fabric, number, name=f"pv-{number}").set_up(host))
+        both[-1].mount(host)
+    assert len(multipath.maps()) == 2
+    first, second = (both[place] for place in order)
+    give_back(first, host)
+    assert (len(fabric.disks()), len(multipath.maps())) == (2, 1)
+    (second.target(host) / "file").write_text("still here")
+    give_back(second, host)
+
+
+def test_a_lun_number_that_was_given_to_another_disk_is_never_the_old_one(
+    host: Host, fabric: FibreChannel, multipath: Multipathd
+) -> None:
+    old, new = fabric.backstore("old"), fabric.backstore("new")
+    fabric.map(7, old)
+    scan(fabric, 7)
+    eventually(lambda: list(multipath.maps().values()) == [old.wwid], "the map of the old disk")
+    fabric.unmap(7)
+    fabric.map(7, new)
+    ready = lun(fabric, 7).set_up(host)
+    assert list(multipath.maps().values()) == [new.wwid]
+    ready.mount(host)
+    (ready.target(host) / "file").write_text("for the new one")
+    give_back(ready, host)
+    assert_sound(new)
+    assert old.file.read_bytes().strip(b"\0") == b""
+
+
+def test_a_mounted_volume_whose_lun_was_given_away_is_refused_and_the_other_disk_not_touched(
+    host: Host, fabric: FibreChannel
+) -> None:
+    old, new = fabric.backstore("mounted"), fabric.backstore("stranger")
+    fabric.map(8, old, cards=("eth1",))
+    ready = lun(fabric, 8).set_up(host)
+    fabric.unmap(8)
+    fabric.map(8, new, cards=("eth1",))
+    with pytest.raises(OperationError, match=f"leads to the disk {new.wwid} now, and the volume in use is {old.wwid}"):
+        ready.mount_device(host)
+    fabric.unmap(8)
+    fabric.map(8, old, cards=("eth1",))
+    ready.mount_device(host)
+    ready.unmount_device(host)
+    assert new.file.read_bytes().strip(b"\0") == b""
+
+
+def test_a_mounted_volume_grows_with_its_paths_and_its_map(
+    host: Host, fabric: FibreChannel, multipath: Multipathd
+) -> None:
+    disk = fabric.backstore("growing")
+    fabric.map(9, disk)
+    ready = lun(fabric, 9).set_up(host)
+    assert len(multipath.maps()) == 1
+    ready.mount(host)
+    (ready.target(host) / "file").write_text("before")
+    was = os.statvfs(ready.target(host)).f_blocks
+    disk.grow(128 * MIB)
+    assert ready.expand(host, new_size=128 * MIB).size == 128 * MIB
+    assert os.statvfs(ready.target(host)).f_blocks > 1.8 * was
+    assert (ready.target(host) / "file").read_text() == "before"
+    give_back(ready, host)
+    assert_sound(disk)
+
+
+def test_a_device_is_handed_over_and_grows(host: Host, fabric: FibreChannel, multipath: Multipathd) -> None:
+    disk = fabric.backstore("raw")
+    fabric.map(10, disk)
+    ready = lun(fabric, 10, mode=VolumeMode.BLOCK).set_up(host)
+    assert len(multipath.maps()) == 1
+    ready.mount(host)
+    with ready.target(host).open("r+b", buffering=0) as device:
+        device.write(b"raw".ljust(4096, b"."))
+        os.fsync(device.fileno())
+    assert disk.file.read_bytes()[:3] == b"raw"
+    disk.grow(128 * MIB)
+    assert ready.expand(host, new_size=128 * MIB).size == 128 * MIB
+    assert ready.reconstruct(host).spec.source == ready.source
+    give_back(ready, host)
+
+
+def test_a_storage_that_is_lost_and_returns_is_waited_for(host: Host, fabric: FibreChannel) -> None:
+    disk = fabric.backstore("lost")
+    fabric.map(11, disk, cards=("eth1",))
+    fabric.map(13, fabric.backstore("later"), cards=("eth1",))
+    ready = lun(fabric, 11).set_up(host)
+    ready.mount(host)
+    with Writer(ready.target(host)) as writer:
+        fabric.link_down("eth1")
+        eventually(lambda: len(fabric.remote_ports()) == 1, "the loss of a port")
+        source = FibreChannelSource(target_wwns=fabric.wwns[:1], lun=13)
+        with pytest.raises(UnansweredError, match=f"port {fabric.wwns[0]} is "):
+            Volume(FibreChannelType(), source, name="pv-2").mount_device(host)
+        fabric.link_up("eth1")
+        fabric.until_remote_ports(2)
+        writer.until_more()
+    assert numbers(ready.target(host)) == writer.count
+    give_back(ready, host)
+    assert_sound(disk)
+
+
+def test_what_kubelet_left_is_given_back(host: Host, fabric: FibreChannel, multipath: Multipathd) -> None:
+    fabric.map(14, fabric.backstore("kubelet"))
+    ready = lun(fabric, 14).set_up(host)
+    assert len(multipath.maps()) == 1
+    host.files.remove_tree(host.paths.state / "fc")
+    (found,) = FibreChannelType().devices(host)
+    assert found.spec is not None
+    assert found.spec.source == ready.source
+    replace(ready, plugin=FibreChannelType(), device_path="").unmount_device(host)
+
+
+def test_the_doctor_finds_what_volumes_need(host: Host, fabric: FibreChannel, multipath: Multipathd) -> None:
+    del fabric, multipath
+    found = {each.check: each for each in FibreChannelType().requirements(host)}
+    assert [name for name, each in found.items() if not each.met] == []
+    assert "is online" in found["fc_host"].detail
