@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.eventually import eventually
-from tests.live_node import LiveNode
+from tests.live_node import PATIENCE, LiveNode
 from tests.root.core.test_live_flexvolume import FlexNode, flex_node
 from tests.root.host.fuse import SilentFuse
 from volmgr_emptydir.plugin import EmptyDir
@@ -119,6 +119,10 @@ def test_a_helper_that_cannot_be_killed_is_named_keeps_its_volume_and_no_other_c
             use(node, f"other-{number}", MEMORY)
         assert cost_of(node).children == 1
         assert calls(node, "stuck") == 1
+        node.daemon.terminate()
+        assert node.daemon.wait(PATIENCE) == 0, "nothing that hangs delays the end"
+        node.start()
+        assert "an earlier volmgrd's `stuck mount`" in node.tell("why", "hanging")
         node.remove("hanging")
         use(node, "later", DISK)
         assert calls(node, "stuck") == 1
