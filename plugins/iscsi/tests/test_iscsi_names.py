@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volmgr.plugin import OperationError, SecretReference, SpecError, VolumeSpec
@@ -98,6 +98,7 @@ sources = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(sources)
 def test_a_volume_is_whole_after_a_round_trip_by_its_file(source: IscsiSource) -> None:
     connection = Connection.of(spec(source, "pv-1"))
@@ -106,6 +107,7 @@ def test_a_volume_is_whole_after_a_round_trip_by_its_file(source: IscsiSource) -
     assert Connection.of(spec(again.source, again.name)) == connection
 
 
+@settings(deadline=None)
 @given(sources)
 def test_a_directory_s_name_leads_back_to_the_same_directory(source: IscsiSource) -> None:
     directory = Connection.of(spec(source, "pv-1")).directory
