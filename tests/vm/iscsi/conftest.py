@@ -12,7 +12,7 @@ from tests.vm.servers.iscsid import Iscsid
 from tests.vm.servers.lio import Lio, Target
 from tests.vm.servers.node import VmNode
 
-SETTINGS = {"kubernetes.io/iscsi": {"login_timeout": 2, "repair_pause": 1.0, "device_timeout": 20.0}}
+SETTINGS = {"kubernetes.io/iscsi": {"login_timeout": 6, "repair_pause": 1.0, "device_timeout": 20.0}}
 """Portals that are silent cost little time, and are soon tried again."""
 
 
