@@ -448,6 +448,19 @@ def test_two_volumes_of_one_directory_do_not_share_it() -> None:
         volume(wwids=("A", "B")).mount_device(host)
 
 
+def test_a_wwid_with_a_dash_that_kubelet_connected_is_taken_over() -> None:
+    host = fabric(ports=PORTS[:1])
+    map_lun(host, "A-lun-B", ports=1)
+    ready = volume(wwids=("A-lun-B",)).set_up(host)
+    host.files.remove_tree(host.paths.state / "fc")
+    assert ready.mount_device(host).device_path == ready.device_path
+    ready.mount(host)
+    assert ready.reconstruct(host).spec.source == ready.source
+    ready.unmount(host)
+    ready.unmount_device(host)
+    assert disks(host) == []
+
+
 def test_a_pod_s_directory_says_its_volume_by_the_node_s_mount() -> None:
     host = fabric(multipathd=True)
     for lun, wwid in ((1, WWID), (2, OTHER)):

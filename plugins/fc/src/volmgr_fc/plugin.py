@@ -124,9 +124,9 @@ class FibreChannel(DiskVolume[FibreChannelSource]):
 
 def _refuse_other(source: FibreChannelSource, target: Path, host: Host) -> None:
     """Refuse a volume whose directory another one uses: `A-B` is of the WWIDs A and B, and of the WWID A-B."""
-    with_it = sidecar.read(host, target)
-    if with_it != names.names_of(source):
+    other = sidecar.noted(host, target)
+    if other is not None and other != names.names_of(source):
         raise OperationError(
             f"cannot connect the disk of {names.volume_name(source)}: its directory {target} is in use by"
-            f" {names.volume_name(with_it)}; let that volume's pods end first"
+            f" {names.volume_name(other)}; let that volume's pods end first"
         )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def note(host: Host, place: Path, source: FibreChannelSource) -> None:
     """Write down whose a directory is, if its name does not say it; one that says it needs no note of another."""
     wanted = None if says_all(source) else names_of(source)
-    if _noted(host, place) == wanted:
+    if noted(host, place) == wanted:
         return
     if wanted is None:
         remove(host, place)
@@ -32,10 +32,11 @@ def note(host: Host, place: Path, source: FibreChannelSource) -> None:
 
 def read(host: Host, place: Path) -> FibreChannelSource:
     """Say whose a directory is; raises NotReconstructible."""
-    return _noted(host, place) or of_directory(place.name)
+    return noted(host, place) or of_directory(place.name)
 
 
-def _noted(host: Host, place: Path) -> FibreChannelSource | None:
+def noted(host: Host, place: Path) -> FibreChannelSource | None:
+    """Say whose a directory is, if that was written down."""
     data = host.files.read(_path(host, place))
     try:
         said: object = json.loads(data) if data else None
