@@ -118,7 +118,8 @@ class PodSteps:
     def _kept_writable(self, job: Job, request: Mount[Any], place: Path) -> bool | None:
         old = job.actual.mounts.get(request.pod.uid) if job.actual else None
         known = old.read_only if old else None
-        if "ro" in request.options:
+        facets = job.desired.facets if job.desired else None
+        if "ro" in request.options or (facets is not None and facets.read_only):
             return True
         device = request.device_target  # a directory of the node is bound without having been mounted there
         ours = device is None or self._host.mounts.is_mount_point(device)

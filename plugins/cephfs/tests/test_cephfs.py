@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.flow.core.probes import claim_of, storage
 from volmgr.plugin import (
+    Applies,
     CommandError,
     CommandResult,
     Facets,
@@ -27,6 +29,8 @@ from volmgr.plugin import (
     UncertainError,
 )
 from volmgr.testing import FakeHost, Fault, FaultHost, Killed, Volume, When, pod
+from volmgr.testing.node import TestNode, plugins_of
+from volmgr.testing.node import pod as node_pod
 from volmgr_cephfs.clients import FUSE_MARKER
 from volmgr_cephfs.contract import KEY, MONITOR, arrange, arrange_fuse, ceph_fuse
 from volmgr_cephfs.plugin import CephFs
@@ -184,6 +188,25 @@ def test_a_volume_is_read_only_when_its_source_or_its_claim_says_so(make: Callab
         host = make()
         of.mount(host, read_only=claimed)
         assert host.table[of.target(host)].endswith(" ro")
+
+
+def test_a_persistent_volume_that_says_so_itself_is_read_only_for_good() -> None:
+    host = kernel_host()
+    node = TestNode(host, plugins_of(CephFs()))
+    node.sources_ready()
+    source = {"cephfs": {"monitors": [MONITOR], "readOnly": True}}
+    node.put_file("storage.yaml", *storage("d1", source=source))
+    node.apply(node_pod("web", claim_of("data", "d1"), uid="u1"))
+    mounted = dict(host.table)
+    assert list(mounted.values()) == ["ceph ro"]
+    for _ in range(2):
+        node.mounts_changed()
+        node.advance(60)
+        assert (node.is_mounted("web"), node.warnings(), host.table) == (True, (), mounted)
+        node.start()
+        node.sources_ready()
+    node.delete("u1")
+    assert host.table == {}
 
 
 # What ceph-fuse is asked for
@@ -450,8 +473,8 @@ def test_another_mount_in_the_place_of_the_volume_is_never_taken_for_it() -> Non
 def test_it_is_named_by_its_monitors_and_given_to_no_group_and_not_labelled() -> None:
     plugin, spec = CephFs(), volume("a", "b").spec
     assert plugin.volume_name(spec) == "[a b]"
-    assert plugin.facets(spec, {}) == Facets(fs_group=plugin.facets(spec, {}).fs_group, relabel=False)
-    assert plugin.facets(spec, {}).fs_group.value == "nobody"
+    assert plugin.facets(spec, {}) == Facets(fs_group=Applies.NOBODY, relabel=False)
+    assert plugin.facets(volume(read_only=True).spec, {}).read_only
 
 
 def test_volumes_of_the_same_monitors_share_their_failures() -> None:

@@ -56,8 +56,8 @@ class CephFs(VolumePlugin[CephFsSource], Measurable):
         return f"[{' '.join(spec.source.monitors)}]"
 
     def facets(self, spec: VolumeSpec[CephFsSource], objects: Objects) -> Facets:
-        del spec, objects
-        return Facets(fs_group=Applies.NOBODY, relabel=False)
+        del objects
+        return Facets(fs_group=Applies.NOBODY, relabel=False, read_only=spec.source.read_only)
 
     def check(self, spec: VolumeSpec[CephFsSource], pod: Pod | None) -> None:
         del pod
