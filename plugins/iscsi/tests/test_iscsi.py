@@ -348,8 +348,8 @@ def test_a_volume_is_rebuilt_whole_with_its_portals(site: Site) -> None:
     assert ready.name_of(rebuilt.spec) == ready.unique_name
 
 
-def test_what_kubelet_left_is_found_and_given_back(site: Site) -> None:
-    ready = volume("10.0.0.1:3260").set_up(site.host)
+def test_what_kubelet_left_is_found_and_given_back_over_all_portals(site: Site) -> None:
+    ready = volume("10.0.0.1:3260", "10.0.0.2:3260").set_up(site.host)
     for path in site.host.files.names(site.host.paths.state / "iscsi/connections"):
         site.host.files.remove_file(site.host.paths.state / "iscsi/connections" / path)
     (found,) = Iscsi().devices(site.host)
