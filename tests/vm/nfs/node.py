@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -75,8 +74,3 @@ class NfsNode(VmNode):
         children = Path(f"/proc/{self.pid}/task").glob("*/children")
         pids = [pid for file in children for pid in file.read_text().split()]
         return [Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ") for pid in pids]
-
-    def resources(self) -> tuple[int, int, int]:
-        """Count threads, children and open files of the daemon."""
-        proc = Path(f"/proc/{self.pid}")
-        return len(os.listdir(proc / "task")), len(self.processes()), len(os.listdir(proc / "fd"))

@@ -9,12 +9,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.eventually import eventually
 from tests.root.acceptance.outside import memory
-from tests.vm.nfs.node import NfsNode, claimed, nfs, of_ganesha, volume_and_claim
-from tests.vm.servers.nfs import Ganesha, KernelNfs
+from tests.vm.nfs.node import NfsNode, claimed, of_ganesha, volume_and_claim
+from tests.vm.servers.nfs import Ganesha
 from tests.vm.servers.packets import swallowed
 
 DEAD = "server 127.0.0.2 does not answer since 20"
@@ -168,43 +166,6 @@ def test_a_restart_while_a_server_is_silent_waits_for_nobody(node: NfsNode, gane
     ganesha.resume()
     node.wait("dead")
     assert node.line("dead", "restart") == before
-
-
-@pytest.mark.slow
-def test_a_dead_server_harms_neither_another_server_nor_pods_without_one_over_forty_retries(
-    top: Path, ganesha: Ganesha, server: KernelNfs
-) -> None:
-    directory = server.export("healthy")
-    with NfsNode(top, operation_deadline="3s", quarantine_grace="1s", backoff_max="200ms") as node:
-        node.put("pv.json", *of_ganesha(ganesha, "dead"))
-        ganesha.pause()
-        dead = [f"dead-{number}" for number in range(10)]
-        for name in dead:
-            node.put_pod(name, claimed("dead"))
-        node.until_why(dead[0], DEAD)
-        most = [0, 0, 0]
-        for number in range(100):
-            name = f"other-{number}"
-            node.mounted_pod(name, *((nfs(directory),) if number % 10 == 0 else (memory(),)))
-            most = [max(pair) for pair in zip(most, node.resources(), strict=True)]
-        eventually(lambda: attempts(node, dead) >= 40, lambda: f"40 retries: {node.why(dead[0])}")
-        now = node.resources()
-        for number in range(100):
-            node.remove_pod(f"other-{number}")
-        assert most[1] <= 8, f"children: {most}"
-        assert now[0] <= 40, f"threads: {now}"
-        assert now[2] <= 120, f"files: {now}"
-        ganesha.resume()
-        for name in dead:
-            node.wait(name)
-            node.remove_pod(name)
-        assert node.processes() == []
-
-
-def attempts(node: NfsNode, names: list[str]) -> int:
-    """Count how often mounts of some Pods were tried in vain."""
-    found = [node.json("why", name, code=None)["pods"][0]["volumes"] for name in names]
-    return sum(volume["attempts"] for volumes in found for volume in volumes)
 
 
 def test_the_main_loop_never_waits_for_a_silent_server(node: NfsNode, ganesha: Ganesha) -> None:
