@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.root.host.fuse import SilentFuse
-from volmgr.errors import OperationError, UncertainError, VolmgrError
+from volmgr.errors import OperationError, SpecError, UncertainError, VolmgrError
 from volmgr.host import served, syscalls
 from volmgr.host.interface import Host
 from volmgr.host.local import local_host
@@ -144,10 +144,31 @@ def test_what_is_mounted_in_it_is_taken_away_with_it(host: Host, hung: Path, pla
     assert not host.mounts.is_mount_point(place)
 
 
-def test_a_sub_path_of_it_is_given_up(host: Host, hung: Path, place: Path) -> None:
-    with pytest.raises(UncertainError, match=SILENT):
-        host.subpaths.bind(hung, "inner", place)
+def test_a_sub_path_of_it_is_given_up(host: Host, target: Path, place: Path) -> None:
+    with SilentFuse(target) as fuse:
+        fuse.serve_until_asked()
+        with pytest.raises(UncertainError, match=SILENT):
+            host.subpaths.bind(target, "inner", place)
+        assert fuse.asked()
     assert not host.mounts.is_mount_point(place)
+
+
+def test_a_sub_path_that_a_server_refuses_is_told_as_it_is_without_one(host: Host, target: Path, place: Path) -> None:
+    with SilentFuse(target) as fuse:
+        fuse.refuse_all(errno.EIO)
+        with pytest.raises(OperationError, match=r"open subPath inner of .*: EIO"):
+            host.subpaths.bind(target, "inner", place)
+        with pytest.raises(SpecError, match="is absolute"):
+            host.subpaths.bind(target, "/inner", place)
+
+
+def test_a_sub_path_of_a_volume_with_a_server_is_bound_by_a_helper_once(host: Host, target: Path, place: Path) -> None:
+    syscalls.mount("binfmt_misc", str(target), "binfmt_misc")
+    assert served.is_served(target)
+    assert host.subpaths.bind(target, "status", place / "0") is True
+    assert host.mounts.is_mount_point(place / "0")
+    assert (place / "0").read_text().strip() in {"enabled", "disabled"}
+    assert host.subpaths.bind(target, "status", place / "0") is False
 
 
 @pytest.mark.parametrize("policy", ["Always", ON_ROOT_MISMATCH])

@@ -7,6 +7,7 @@ possible, be left alone; there is never more than one of these for a path.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,26 @@ from volmgr.host.noted import StuckHelper
 
 PATIENCE = 10.0
 """Seconds that a server may take to answer for a path, when the configuration says nothing."""
+
+
+START = 60.0
+"""Seconds that a helper may take until it asks: Python starts in 50 ms, or in many seconds where a machine is slow."""
+
+
+class _Clock:
+    """When a helper that announces itself is late."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._until = time.monotonic() + START
+
+    def begin(self, _line: str) -> None:
+        """Let its time for asking begin."""
+        self._until = time.monotonic() + self._patience
+
+    def is_over(self) -> bool:
+        """Say whether its time is over."""
+        return time.monotonic() > self._until
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -50,8 +71,12 @@ class Inquiries:
         accept: Sequence[int] = (0,),
         stdin: bytes = b"",
         changes: bool = False,
+        announced: bool = False,
     ) -> CommandResult:
-        """Run a command that touches a path; raises OverdueError when its server does not answer in time."""
+        """Run a command that touches a path; raises OverdueError when its server does not answer in time.
+
+        An `announced` one writes a line before it asks: until then it has START seconds, whatever its machine does.
+        """
         with self._lock:
             turn = self._turns.setdefault(path, _Turn())
         before = turn.failures
@@ -60,7 +85,18 @@ class Inquiries:
                 raise OverdueError(turn.problem)
             self._refuse_beside_another(path)
             patience = self._patience if deadline is None else deadline
+            clock = _Clock(patience)
             try:
+                if announced:
+                    return self._commands.run(
+                        argv,
+                        deadline=float("inf"),
+                        accept=accept,
+                        stdin=stdin,
+                        changes=changes,
+                        cancelled=clock.is_over,
+                        told=clock.begin,
+                    )
                 return self._commands.run(argv, deadline=patience, accept=accept, stdin=stdin, changes=changes)
             except UncertainError as error:
                 turn.failures += 1

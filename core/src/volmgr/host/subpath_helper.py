@@ -1,7 +1,7 @@
 """The executed helper that binds a subPath of a volume for which a server answers: a thread may wait for it for ever.
 
-It is told on its input what to bind, since a subPath may hold what is secret; and says on its output, in JSON, what
-came of it. It ends with who asked.
+It is told on its input what to bind, since a subPath may hold what is secret; and says on its output, in lines of JSON,
+that it begins, and what came of it. It ends with who asked.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Order(TypedDict):
 
 
 def command() -> tuple[str, ...]:
-    """Give what to execute; without site packages, whose directories would be read first."""
+    """Give what to execute: not without site packages, of which the nouns of a volume need some."""
     here = __file__.removesuffix("/volmgr/host/subpath_helper.py")
     code = f"import sys; sys.path.append({here!r}); from volmgr.host import subpath_helper; subpath_helper.main()"
-    return (sys.executable, "-I", "-S", "-c", code)
+    return (sys.executable, "-I", "-c", code)
 
 
 def failure(said: str) -> VolmgrError:
     """Give the error that a helper has told of."""
-    answer: dict[str, str] = json.loads(said)
-    return _KINDS[answer["kind"]](answer["message"])
+    answer = answer_of(said)
+    return _KINDS[str(answer["kind"])](str(answer["message"]))
 
 
 def main() -> None:
@@ -57,6 +57,12 @@ def main() -> None:
         sys.exit(REFUSED)
 
 
+def answer_of(said: str) -> dict[str, object]:
+    """Give what came of it: the last line."""
+    answer: dict[str, object] = json.loads(said.splitlines()[-1])
+    return answer
+
+
 def _bound(order: Order) -> bool:
     from volmgr.host.commands import LocalCommands
     from volmgr.host.files import LocalFiles
@@ -66,8 +72,9 @@ def _bound(order: Order) -> bool:
 
     paths = Paths(Path(order["root"]))
     subpaths = LocalSubpaths(paths, LocalFiles(paths), KernelMounts(LocalCommands()))
+    _say({"begins": True})
     return subpaths.bind_here(Path(order["volume"]), order["sub_path"], Path(order["target"]), create=order["create"])
 
 
 def _say(word: dict[str, object]) -> None:
-    os.write(1, json.dumps(word).encode())
+    os.write(1, json.dumps(word).encode() + b"\n")

@@ -59,11 +59,16 @@ class LocalSubpaths:
         )
         accepted = (0, subpath_helper.REFUSED)
         said = self._inquiries.ask(
-            volume, subpath_helper.command(), accept=accepted, stdin=json.dumps(order).encode(), changes=True
+            volume,
+            subpath_helper.command(),
+            accept=accepted,
+            stdin=json.dumps(order).encode(),
+            changes=True,
+            announced=True,
         )
         if said.exit_code:
             raise subpath_helper.failure(said.stdout)
-        return bool(json.loads(said.stdout)["bound"])
+        return bool(subpath_helper.answer_of(said.stdout)["bound"])
 
     def bind_here(self, volume: Path, sub_path: str, target: Path, *, create: bool) -> bool:
         """Bind by this process, which waits as long as the volume's server does not answer."""
