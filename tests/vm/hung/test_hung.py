@@ -96,6 +96,9 @@ class Site:
 def site(top: Path) -> Iterator[Site]:
     load("fuse")
     with ExitStack() as stack:
+        node = VmNode(top, plugins=SETTINGS, **QUICK)
+        stack.callback(node.clear)
+        stack.enter_context(node)  # before the servers, which leave the machine little time when they start
         server = stack.enter_context(KernelNfs())
         ganesha = stack.enter_context(Ganesha(Path("/srv/ganesha"), "a"))
         ceph = stack.enter_context(Ceph())
@@ -107,17 +110,14 @@ def site(top: Path) -> Iterator[Site]:
         target = lio.target(IQN, portals=(SILENT_PORTAL,))
         for number in range(EACH):
             target.map(number, lio.backstore(f"hung-{number}"))
-        node = VmNode(top, plugins=SETTINGS, **QUICK)
-        stack.callback(node.clear)
         stack.callback(ceph.resume)
         stack.callback(ganesha.resume)
-        with node:
-            yield Site(server.export("healthy"), ganesha, ceph, node)
-            ceph.resume()
-            ganesha.resume()
-            for file in node.manifests.glob("*.json"):
-                file.unlink()
-            node.until_clean()
+        yield Site(server.export("healthy"), ganesha, ceph, node)
+        ceph.resume()
+        ganesha.resume()
+        for file in node.manifests.glob("*.json"):
+            file.unlink()
+        node.until_clean()
 
 
 def come_and_go(site: Site, prefix: str) -> tuple[list[float], Cost]:
