@@ -61,8 +61,8 @@ def give_back(volume: Volume, host: Host) -> None:
 
 
 def assert_sound(disk: Backstore) -> None:
-    """Look at a file system where the storage has it: nothing is missing that its journal does not have."""
-    tell("e2fsck", "-f", "-n", disk.loop)
+    """Look at a file system where the storage has it; not by its loop device, which has read it before, and caches."""
+    tell("e2fsck", "-f", "-n", disk.file)
 
 
 class Writer:
