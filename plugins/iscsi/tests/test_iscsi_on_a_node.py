@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from plugins.iscsi.tests.iscsi_site import IQN, Site
 
-from volmgr.testing.node import TestNode, plugins_of
+from volmgr.testing.node import FILES, TestNode, plugins_of
 from volmgr_iscsi.plugin import Iscsi
 
 PORTALS = ("10.0.0.1", "10.0.0.2")
@@ -23,9 +23,9 @@ def manifest(name: str, *portals: str) -> Mapping[str, object]:
 
 
 def started(site: Site) -> TestNode:
-    node = TestNode(site.host, plugins_of(Iscsi()))
+    node = TestNode(site.host, plugins_of(Iscsi()), sources=("api", FILES))
     node.now = time.time()
-    node.sources_ready("api")
+    node.sources_ready()
     node.settle()
     return node
 
@@ -59,7 +59,7 @@ def test_two_pods_share_a_lun_over_a_killed_daemon_and_the_last_one_gives_it_bac
     node.apply(manifest("first"))
     node.settle()
     node.start()
-    node.sources_ready("api")
+    node.sources_ready()
     node.apply(manifest("second"))
     node.settle()
     assert node.is_mounted("first")
@@ -84,7 +84,42 @@ def test_what_a_dead_node_left_is_given_back_although_nobody_wants_it() -> None:
         if site.host.files.info(records) is not None:
             site.host.files.discard(records)
     node.start()
-    node.sources_ready("api")
+    node.sources_ready()
     node.settle()
     assert site.is_clean
     assert site.host.table == {}
+
+
+def test_a_lun_as_a_device_is_given_back_after_a_killed_daemon() -> None:
+    site = Site()
+    node = started(site)
+    mode = {"accessModes": ["ReadWriteOnce"], "volumeMode": "Block", "storageClassName": ""}
+    size = {"storage": "16Mi"}
+    source = {"targetPortal": PORTALS[0], "iqn": IQN, "lun": 0}
+    volume = {"metadata": {"name": "disk"}, "spec": {**mode, "capacity": size, "iscsi": source}}
+    claim = {"metadata": {"name": "disk"}, "spec": {**mode, "volumeName": "disk", "resources": {"requests": size}}}
+    container = {"name": "main", "volumeDevices": [{"name": "data", "devicePath": "/dev/disk"}]}
+    data = {"name": "data", "persistentVolumeClaim": {"claimName": "disk"}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "database", "uid": "uid-database"},
+        "spec": {"containers": [container], "volumes": [data]},
+    }
+    node.put_file(
+        "disk.yaml",
+        {"apiVersion": "v1", "kind": "PersistentVolume", **volume},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim},
+    )
+    node.apply(pod)
+    node.settle()
+    assert node.is_mounted("database"), node.warnings()
+    node.start()
+    node.sources_ready()
+    node.settle()
+    assert node.is_mounted("database")
+    node.remove_file("disk.yaml")
+    node.advance(5)
+    node.delete("uid-database")
+    node.settle()
+    assert site.is_clean, node.warnings()
