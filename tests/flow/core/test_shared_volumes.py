@@ -37,9 +37,7 @@ def test_a_pod_s_disk_is_attached_mounted_on_the_node_and_then_for_the_pod(node:
     assert request.target == node.host.paths.root / "pods/u1/volumes/example.com~disk/pv-d1"
 
 
-def test_what_is_odd_of_a_mounted_device_is_an_event_of_its_volume(
-    node: TestNode, disk_script: Script
-) -> None:
+def test_what_is_odd_of_a_mounted_device_is_an_event_of_its_volume(node: TestNode, disk_script: Script) -> None:
     disk_script.notices = (Notice("PathsMissing", "1 of 2 paths is there"),)
     node.apply(pod("web", claim_of("data", "d1"), uid="u1"))
     assert node.is_mounted("web")
