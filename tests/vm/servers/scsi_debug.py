@@ -43,9 +43,9 @@ class ScsiDebug:
 
 def cut(disk: ScsiDisk) -> None:
     """Let a disk be without its path: the kernel asks it nothing, and fails what is asked of it."""
-    put(Path(f"/sys/block/{disk.name}/device/state"), "offline")
+    put(Path(f"/sys/block/{disk.name}/device/state"), "offline\n")
 
 
 def mend(disk: ScsiDisk) -> None:
     """Let its path be there again."""
-    put(Path(f"/sys/block/{disk.name}/device/state"), "running")
+    put(Path(f"/sys/block/{disk.name}/device/state"), "running\n")
