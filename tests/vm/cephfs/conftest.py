@@ -11,6 +11,16 @@ from tests.vm.cephfs.node import CephNode
 from tests.vm.servers.ceph import Ceph
 from tests.vm.servers.guest import load
 
+LIMIT = 600
+"""Seconds for a test: the first one waits for the cluster."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.path.stem != "test_contract":
+            item.add_marker(pytest.mark.timeout(LIMIT), append=False)
+
 
 @pytest.fixture(scope="session")
 def ceph() -> Iterator[Ceph]:

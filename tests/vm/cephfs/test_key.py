@@ -31,7 +31,7 @@ def watched(client: str, top: Path, key: str) -> Generator[Path]:
         "#!/bin/sh\n"
         f"grep --recursive --files-with-matches --fixed-strings --file={words} --exclude-dir=manifests"
         " --exclude-dir=store.db"  # the monitor's own database of keys
-        f" /tmp /run /var {top} >> {found}\n"
+        f" /tmp /run /var/log /var/lib/ceph /var/tmp {top} >> {found}\n"
         f"stat --format='%a %u %n' $(dirname $(grep --max-count=1 /volmgr/ {found})) >> {found}.modes\n"
         f'exec {real} "$@"\n'
     )
@@ -99,15 +99,10 @@ def test_the_key_is_in_a_private_file_while_a_client_reads_it_and_in_no_option_o
     assert place.parent.parent == node.root / "volmgr/cephfs"
     modes = set(Path(f"{found}.modes").read_text().splitlines())
     assert modes == {f"700 0 {place.parent}"}
-    assert node.private() == []
-    assert key not in node.log_text()
-
-
-def test_the_place_of_keys_is_closed_and_empty(node: CephNode) -> None:
-    node.mounted_pod("one", cephfs())
-    info = (node.root / "volmgr/cephfs").stat()
+    info = place.parent.parent.stat()
     assert (stat.S_IMODE(info.st_mode), info.st_uid) == (0o700, 0)
     assert node.private() == []
+    assert key not in node.log_text()
 
 
 @pytest.mark.parametrize("client", ["kernel"])

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from tests.root.acceptance.outside import memory, pod
+from tests.root.acceptance.outside import pod
 from tests.vm.cephfs.node import FSTYPES, CephNode, cephfs, secret
 from tests.vm.servers.ceph import Ceph
 
@@ -32,6 +32,7 @@ def test_a_volume_is_written_to_over_a_killed_daemon_and_read_by_a_second_pod(no
     node.until_clean()
 
 
+@pytest.mark.parametrize("client", ["kernel"])
 def test_a_pod_may_have_a_directory_of_the_file_system_and_a_part_of_that(node: CephNode) -> None:
     node.mounted_pod("whole", cephfs())
     (node.data("whole") / "directory/part").mkdir(parents=True, exist_ok=True)
@@ -63,6 +64,7 @@ def test_a_wrong_secret_is_told_and_leaves_nothing_and_the_right_one_helps(node:
     node.wait("one")
 
 
+@pytest.mark.parametrize("client", ["kernel"])
 def test_a_user_of_its_own_sees_its_directory_alone(node: CephNode, ceph: Ceph) -> None:
     node.mounted_pod("whole", cephfs())
     (node.data("whole") / "own").mkdir(exist_ok=True)
@@ -99,16 +101,3 @@ def test_a_dead_server_is_told_a_new_pod_gets_a_living_one_and_the_dead_mount_go
     (node.data("new") / "file").write_text("lives")
     node.remove_pod("old")
     assert (node.data("new") / "file").read_text() == "lives"
-
-
-@pytest.mark.parametrize("client", ["fuse"])
-def test_a_mount_that_died_while_the_daemon_was_down_is_made_anew(node: CephNode) -> None:
-    node.mounted_pod("one", cephfs(), memory("m"))
-    (server,) = node.servers()
-    node.kill()
-    os.kill(server, signal.SIGKILL)
-    node.start()
-    node.until_why("one", "the volume is dead")
-    node.remove_pod("one")
-    node.mounted_pod("one", cephfs())
-    os.listdir(node.data("one"))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.eventually import eventually
 from tests.vm.cephfs.node import CephNode, cephfs
 from tests.vm.servers.ceph import Ceph
 from tests.vm.servers.guest import load, tell
@@ -41,6 +42,11 @@ StandardError=append:{self.log}
         return Path(f"/proc/{pid}/cgroup").read_text().strip().rpartition("/")[2]
 
 
+def state() -> str:
+    """Give what systemd says of the service."""
+    return tell("systemctl", "show", "--property=ActiveState", "--value", UNIT).strip()
+
+
 @pytest.fixture
 def node(top: Path) -> Iterator[ServiceNode]:
     load("fuse")
@@ -60,12 +66,14 @@ def node(top: Path) -> Iterator[ServiceNode]:
             node.clear()
 
 
+@pytest.mark.timeout(600)  # the cluster starts, too
 def test_a_server_of_fuse_outlives_the_service_of_the_daemon_in_a_scope_of_its_own_i82(node: ServiceNode) -> None:
     node.mounted_pod("one", cephfs())
     (server,) = node.servers()
     assert node.control_group(server).endswith(".scope")
-    for end in (("restart",), ("kill", "--signal=KILL")):
+    for end in (("stop",), ("kill", "--signal=KILL")):
         tell("systemctl", *end, UNIT)
+        eventually(lambda: state() in {"failed", "inactive"}, "the end of the service")
         (node.data("one") / "file").write_text("lives")
         assert node.servers() == [server]
         node.start()
