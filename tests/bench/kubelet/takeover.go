@@ -137,7 +137,7 @@ func cmdClear(root, csiSocket string, slow int) {
 		pods, err := os.ReadDir(filepath.Join(root, "pods"))
 		must(err)
 		limit := unchanged
-		if len(pods) == 0 && countUnder(root) == 0 {
+		if len(pods) == 0 && len(mountsBelow(root)) == 0 && !hasFiles(root) {
 			limit = quiet
 		}
 		if time.Since(since) > limit*time.Duration(slow) {
@@ -158,6 +158,16 @@ func mountsBelow(root string) (found []string) {
 		}
 	}
 	return found
+}
+
+// hasFiles tells whether some type still has a file of its own about a volume: it is not done with its device then.
+func hasFiles(root string) bool {
+	for _, path := range tree(root) {
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
 }
 
 // tree names all that lies below the Pods' and the types' directories, without looking into what is mounted there.

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds that the forking process may take for what it is asked."""
 
 

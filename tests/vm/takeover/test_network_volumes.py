@@ -41,6 +41,6 @@ def test_kubelet_goes_on_with_what_volmgrd_has_mounted_and_takes_it_down_to_noth
     assert (site.place / "marker").read_text() == "kept"
     site.kill_kubelet()
 
-    assert site.kubelet_clears() == []
+    assert site.kubelet_clears() == [], site.kubelet_log()
     assert (site.mounts(), site.left()) == ({}, [])
     site.until_nothing_is_left()
