@@ -272,6 +272,10 @@ def test_a_storage_that_is_lost_and_returns_is_waited_for(host: Host, fabric: Fi
     fabric.map(13, fabric.backstore("later"), cards=("eth1",))
     ready = lun(fabric, 11).set_up(host)
     ready.mount(host)
+    for port in Path("/sys/class/fc_remote_ports").glob(f"rport-{fabric.host()}:*"):
+        (port / "dev_loss_tmo").write_text(
+            "600"
+        )  # seconds; past it, what waits fails, and ports are slow to return here
     with Writer(ready.target(host)) as writer:
         fabric.link_down("eth1")
         eventually(lambda: len(fabric.remote_ports()) == 1, "the loss of a port")
