@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.vm.servers.fibre_channel import FibreChannel
+from tests.vm.servers.fibre_channel import STORAGE, FibreChannel
 from tests.vm.servers.iscsid import Iscsid
 from tests.vm.servers.lio import Lio
 from tests.vm.servers.nfs import KernelNfs
@@ -43,8 +43,9 @@ def iscsi() -> Iterator[Storage]:
 @pytest.fixture
 def fc() -> Iterator[Storage]:
     with FibreChannel() as fabric:
-        fabric.map(5, fabric.backstore("takeover"))
-        source = {"targetWWNs": list(fabric.wwns), "lun": 5, "fsType": "ext4"}
+        # One path: of several without a multipath map kubelet removes the one that it had mounted, and leaves the others.
+        fabric.map(5, fabric.backstore("takeover"), STORAGE[:1])
+        source = {"targetWWNs": list(fabric.wwns[:1]), "lun": 5, "fsType": "ext4"}
         yield Storage({"fc": source}, "kubernetes.io~fc", disks)
 
 
