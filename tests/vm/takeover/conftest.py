@@ -43,7 +43,7 @@ def iscsi() -> Iterator[Storage]:
 @pytest.fixture
 def fc() -> Iterator[Storage]:
     with FibreChannel() as fabric:
-        # One path: of several without a multipath map kubelet removes the one that it had mounted, and leaves the others.
+        # One path: of several without a multipath map kubelet removes the one that it had mounted, and no other.
         fabric.map(5, fabric.backstore("takeover"), STORAGE[:1])
         source = {"targetWWNs": list(fabric.wwns[:1]), "lun": 5, "fsType": "ext4"}
         yield Storage({"fc": source}, "kubernetes.io~fc", disks)
