@@ -60,6 +60,6 @@ def _build(image: Path) -> None:
 
 
 def _forget_unused(top: Path) -> None:
-    for image in top.iterdir():
-        if (image / "vmlinux").exists() and image.stat().st_mtime < time.time() - _UNUSED:
-            shutil.rmtree(image)
+    for place in top.iterdir():  # images, and disks of runs that were killed
+        if place.is_dir() and place.stat().st_mtime < time.time() - _UNUSED:
+            shutil.rmtree(place)
