@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -57,12 +58,13 @@ class Iscsid:
         """Give each session as `127.0.0.1:3260 iqn.2026-01.io.test:t1`, sorted, from sysfs."""
         found: list[str] = []
         for session in Path("/sys/class/iscsi_session").glob("session*"):
-            target = (session / "targetname").read_text().strip()
-            for connection in session.glob("device/connection*/iscsi_connection/connection*"):
-                address, port = (
-                    (connection / name).read_text().strip() for name in ("persistent_address", "persistent_port")
-                )
-                found.append(f"{address}:{port} {target}")
+            with suppress(OSError):  # it ends just now
+                target = (session / "targetname").read_text().strip()
+                for connection in session.glob("device/connection*/iscsi_connection/connection*"):
+                    address, port = (
+                        (connection / name).read_text().strip() for name in ("persistent_address", "persistent_port")
+                    )
+                    found.append(f"{address}:{port} {target}")
         return tuple(sorted(found))
 
     def records(self) -> tuple[str, ...]:
