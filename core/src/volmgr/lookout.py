@@ -93,6 +93,8 @@ class Lookout:
     def _read_table(self, delay: float = 0.0) -> None:
         self._table_timer = None
         expected = dict(self._expected)
+        if not expected:  # what was mounted when it was to be read has gone again
+            return
         at = self._desk.outside.wall()
         self._desk.run(
             "reading the mount table", lambda: compare(self._desk.host, expected, at), self._read_table, delay
