@@ -342,10 +342,11 @@ def test_killed_at_any_call_while_it_replaces_a_token_the_next_start_has_a_good_
         faulty = FaultHost(host)
         node = started(faulty)
         node.apply(pod("web", volume(*SOURCES[:1]), uid=UID))
+        node.advance(1)  # what was mounted is looked for in the table of mounts
         faulty.faults = [Fault.kill(len(faulty.trace) + calls, when)]
         killed = False
         try:
-            node.advance(480)
+            node.advance(479)
         except Killed:
             killed = True
             after = started(host, node.now)
