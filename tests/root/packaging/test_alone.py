@@ -10,6 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 TYPES = [path.parent.name for path in sorted(ROOT.glob("plugins/*/pyproject.toml")) if path.parent.name != "cri"]
 """Without what is no volume type: its tests install its wheel."""
+IN_THE_VM = {"cephfs", "fc", "iscsi", "nfs"}
+"""Whose servers and clients this kernel has not: `tests/vm/` keeps their promises on the real ones."""
 EXTRAS = {"projected": "testing,tokens"}
 """What the README of a type tells to install beside it."""
 
@@ -48,7 +50,7 @@ def venv(tmp_path: Path, core: Path, name: str) -> Path:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", TYPES)
-def test_a_type_alone_beside_the_core_keeps_its_promises_on_both_hosts(venv: Path, tmp_path: Path, name: str) -> None:
+def test_a_type_alone_beside_the_core_keeps_its_promises_on_each_host(venv: Path, tmp_path: Path, name: str) -> None:
     installed = uv("pip", "freeze", "--python", venv).split()
     assert {each for each in installed if each.startswith("volmgr")} == {"volmgr", f"volmgr-{name}"}
     elsewhere = tmp_path / "elsewhere"
@@ -56,7 +58,7 @@ def test_a_type_alone_beside_the_core_keeps_its_promises_on_both_hosts(venv: Pat
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "PYTHON"))}
     pytest_argv = [str(venv / "bin/python"), "-m", "pytest", "-q", "--pyargs"]
     suite = [*pytest_argv, "volmgr.testing.contract", "--volmgr-plugin", name]
-    for host in ("fake", "real"):
+    for host in ("fake",) if name in IN_THE_VM else ("fake", "real"):
         command = ["unshare", "--mount", "--propagation", "private", *suite, "--volmgr-host", host]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=elsewhere, env=environment)
         assert done.returncode == 0, done.stdout + done.stderr
