@@ -180,6 +180,8 @@ class ScriptedFabric:
             place.mkdir(parents=True)
             for name, text in files.items():
                 (place / name).write_text(f"{text}\n")
+        self.before_scan: Callable[[], None] = lambda: None
+        """Called before the port looks for a LUN."""
         self._scan = host / "scan"
         os.mkfifo(self._scan)
         threading.Thread(target=self._await_scan, daemon=True).start()
@@ -187,6 +189,7 @@ class ScriptedFabric:
     def _await_scan(self) -> None:
         with suppress(OSError):
             channel, target, lun = map(int, self._scan.read_text().split())
+            self.before_scan()
             self._storage.step("scan")
             self._storage.attach(ScsiAddress(7, channel, target, lun), self._luns[lun])
 

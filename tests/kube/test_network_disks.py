@@ -46,6 +46,15 @@ def host(tmp_path: Path) -> Iterator[ScriptedHost]:
         yield host
 
 
+Told = tuple[list[str], list[str]]
+"""What a node status has in use, and attached."""
+
+
+def said(cluster: Cluster, place: str) -> Told:
+    now = cluster.admin.get(place)
+    return in_use(now), attached(now)
+
+
 def in_use(node: Mapping[str, Any]) -> list[str]:
     return list(node["status"].get("volumesInUse", []))
 
@@ -62,13 +71,13 @@ def test_a_disk_is_told_in_use_then_attached_then_logged_in_and_given_back_in_th
     unique = f"{ISCSI}/{host.portal}:{IQN}:0"
     volume = {"name": "v", "iscsi": {"targetPortal": host.portal, "iqn": IQN, "lun": 0}}
     with ScriptedNode(identity, tmp_path, host) as node:
+        told: list[Told] = []
+        host.before = lambda command: told.append(said(cluster, place)) if "--login" in command else None
         made = identity.run_pod(namespace, "web", volume, **NO_TOKEN)
         cluster.admin.until(place, lambda now: in_use(now) == [unique])
-        node.until_why(f"{namespace}/web", "waits for")
-        assert host.initiator.commands == [], "nobody has attached it yet"
-
         let_attach(cluster, identity, PODS.path(namespace, "web"))
         node.wait(f"{namespace}/web")
+        assert told == [([unique], [unique])], "what the node status said before the login"
         assert host.steps == ["login"]
         assert attached(cluster.admin.get(place)) == [unique]
         target = node.volume_of(made, ISCSI)
@@ -80,8 +89,7 @@ def test_a_disk_is_told_in_use_then_attached_then_logged_in_and_given_back_in_th
         assert gate.reached.wait(PATIENCE)
         assert host.steps == ["login", "flush", "delete"]
         assert gate.mounts == []
-        now = cluster.admin.get(place)
-        assert (in_use(now), attached(now)) == ([unique], [unique])
+        assert said(cluster, place) == ([unique], [unique])
 
         gate.goes_on.set()
         cluster.admin.until(place, lambda now: in_use(now) == [] and attached(now) == [])
@@ -93,19 +101,19 @@ def test_a_disk_is_told_in_use_then_attached_then_logged_in_and_given_back_in_th
 def test_a_disk_of_a_fabric_is_told_in_use_attached_and_scanned_for_and_forgotten_before_it_is_in_use_no_more(
     cluster: Cluster, make_node: Callable[..., NodeIdentity], host: ScriptedHost, namespace: str, tmp_path: Path
 ) -> None:
-    ScriptedFabric(host.storage, WWN, {5: "36001405bb"})
+    fabric = ScriptedFabric(host.storage, WWN, {5: "36001405bb"})
     identity = make_node(managed_attachment=False)
     place = NODES.path(name=identity.name)
     unique = f"{FC}/[{WWN}]:5"
     volume = {"name": "v", "fc": {"targetWWNs": [WWN], "lun": 5}}
     with ScriptedNode(identity, tmp_path, host) as node:
+        told: list[Told] = []
+        fabric.before_scan = lambda: told.append(said(cluster, place))
         made = identity.run_pod(namespace, "web", volume, **NO_TOKEN)
         cluster.admin.until(place, lambda now: in_use(now) == [unique])
-        node.until_why(f"{namespace}/web", "waits for")
-        assert host.steps == [], "nobody has attached it yet"
-
         let_attach(cluster, identity, PODS.path(namespace, "web"))
         node.wait(f"{namespace}/web")
+        assert told == [([unique], [unique])], "what the node status said before the scan"
         assert host.steps == ["scan"]
         assert attached(cluster.admin.get(place)) == [unique]
         assert str(node.volume_of(made, FC)) in node.mount_ids()
@@ -116,8 +124,7 @@ def test_a_disk_of_a_fabric_is_told_in_use_attached_and_scanned_for_and_forgotte
         assert gate.reached.wait(PATIENCE)
         assert host.steps == ["scan", "flush"]
         assert gate.mounts == []
-        now = cluster.admin.get(place)
-        assert (in_use(now), attached(now)) == ([unique], [unique])
+        assert said(cluster, place) == ([unique], [unique])
 
         gate.goes_on.set()
         cluster.admin.until(place, lambda now: in_use(now) == [] and attached(now) == [])
