@@ -50,7 +50,7 @@ class DriverSite(Site):
         """Give what the driver was asked to make, from its call of that number on, in no order."""
         calls = self.driver.calls()[since:]
         made = (call for call in calls if call.method in {"NodeStageVolume", "NodePublishVolume"})
-        return sorted(str((call.method, call.request)) for call in made)
+        return sorted(json.dumps((call.method, call.request), sort_keys=True) for call in made)  # a map has no order
 
     def left(self) -> list[str]:
         """Name all that is left, without what kubelet leaves."""
