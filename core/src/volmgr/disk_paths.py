@@ -6,14 +6,13 @@ there, its volume type says. Who the disk was is remembered in `ROOT/volmgr/<typ
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from volmgr.errors import BusyError, OperationError, UnansweredError
+from volmgr.host.checkpoints import Checkpoints
 from volmgr.host.interface import SCSI_DEADLINE, MultipathMap, ScsiAddress, ScsiDisk
 from volmgr.host.unasked import never
 from volmgr.requests import Notice
@@ -94,8 +93,8 @@ class DiskPaths:
         self._volume = volume
         self._deadline = deadline
         self._cancelled = cancelled
-        name = sha256(str(target.relative_to(host.paths.root)).encode(errors="surrogateescape")).hexdigest()
-        self._record = host.paths.state / plugin.rpartition("/")[2] / "disks" / f"{name}.json"
+        self._checkpoints = Checkpoints(host, plugin.rpartition("/")[2], "disks", durable=False)
+        self._record = self._checkpoints.name_of(target)
 
     def connect(
         self,
@@ -170,7 +169,7 @@ class DiskPaths:
 
     def forget(self) -> None:
         """Forget who the disk was: it is connected no more."""
-        self._host.files.remove_file(self._record)
+        self._checkpoints.remove(self._record)
 
     # Finding it
 
@@ -350,20 +349,12 @@ class DiskPaths:
     # Remembering it
 
     def _remember(self, identity: str) -> None:
-        if self._remembered() == identity:
-            return
-        self._host.files.ensure_directory(self._record.parent, 0o700, parents_mode=0o700)
-        text = json.dumps({"kind": "disk", "version": 1, "volume": self._volume, "identity": identity})
-        self._host.files.write(self._record, f"{text}\n".encode(), 0o600)
+        if self._remembered() != identity:
+            self._checkpoints.write(self._record, {"volume": self._volume, "identity": identity})
 
     def _remembered(self) -> str:
         """Give who the disk was; empty when nobody knows."""
-        data = self._host.files.read(self._record)
-        try:
-            said: object = json.loads(data) if data else None
-        except (ValueError, RecursionError):
-            return ""
-        identity = cast("dict[str, object]", said).get("identity") if isinstance(said, dict) else None
+        identity = (self._checkpoints.read(self._record) or {}).get("identity")
         return identity if isinstance(identity, str) else ""
 
     @property

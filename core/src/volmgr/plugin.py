@@ -32,6 +32,7 @@ from volmgr.errors import (
     uncertain_if_it_fails,
 )
 from volmgr.host.capacity import capacity
+from volmgr.host.checkpoints import Checkpoints
 from volmgr.host.empty_dirs import PodDirectory, check_medium
 from volmgr.host.filesystems import DEFAULT_TYPE, DeviceMount
 from volmgr.host.interface import (
@@ -154,6 +155,7 @@ __all__ = [
     "CSIDriver",
     "Certificate",
     "CertificateWish",
+    "Checkpoints",
     "ClusterTrustBundle",
     "CommandError",
     "CommandResult",

@@ -1,70 +1,29 @@
-"""Checkpoints, as kubelet calls them: small versioned JSON files below `ROOT/volmgr/csi`, written ahead of calls.
-
-Never secret data. Every write survives a power cut, unless its kind says that nothing of it has to.
-"""
+"""What is written ahead of calls, below `ROOT/volmgr/csi`, and what is read of it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import cast
 
+from volmgr import plugin
 from volmgr.plugin import Host, OperationError
-
-VERSION = 1
-"""The format; a higher one was written by a newer volmgr and is left alone."""
 
 Body = Mapping[str, object]
 
 
-class Checkpoints:
-    """The records of one kind, by name; each name is that of a file."""
+class Checkpoints(plugin.Checkpoints):
+    """The records of one kind; one that cannot be read is as good as a damaged one."""
 
     def __init__(self, host: Host, kind: str, *, durable: bool = True) -> None:
         """Use `ROOT/volmgr/csi/<kind>`."""
-        self._files = host.files
-        self._durable = durable
-        self._kind = kind
-        self._top = host.paths.state / "csi" / kind
-
-    def path(self, name: str) -> Path:
-        """Give where a record lies."""
-        return self._top / f"{name}.json"
-
-    def names(self) -> tuple[str, ...]:
-        """Give every name, damaged records' too."""
-        found = self._files.names(self._top)
-        return tuple(name.removesuffix(".json") for name in found if name.endswith(".json") and name[0] != ".")
-
-    def has(self, name: str) -> bool:
-        """Say whether there is a record, be it damaged."""
-        return self._files.info(self.path(name)) is not None
+        super().__init__(host, "csi", kind, durable=durable)
 
     def read(self, name: str) -> Body | None:
-        """Give a record; None when it is missing, damaged or newer than this code."""
+        """Give a record; None when it is missing, damaged, unreadable or newer than this code."""
         try:
-            data = self._files.read(self.path(name))
-            body: object = json.loads(data) if data else None
-        except (OperationError, ValueError, RecursionError):  # unreadable is damaged
+            return super().read(name)
+        except OperationError:
             return None
-        if not isinstance(body, dict):
-            return None
-        fields = cast("dict[str, object]", body)
-        version = fields.pop("version", None)
-        if fields.pop("kind", "") != self._kind or not isinstance(version, int) or version > VERSION:
-            return None
-        return fields
-
-    def write(self, name: str, body: Body) -> None:
-        """Write a record; raises OperationError, and what was there stays."""
-        self._files.ensure_directory(self._top, 0o700, parents_mode=0o700)
-        text = json.dumps({"kind": self._kind, "version": VERSION, **body}, sort_keys=True)
-        self._files.write(self.path(name), f"{text}\n".encode(), 0o600, durable=self._durable)
-
-    def remove(self, name: str) -> None:
-        """Remove a record; missing is success."""
-        self._files.remove_file(self.path(name), durable=self._durable)
 
 
 def text(body: Body, key: str) -> str:

@@ -5,11 +5,10 @@ kubelet parts names at each `-`, which may be within a WWID; its own directories
 
 from __future__ import annotations
 
-import json
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from volmgr.plugin import Checkpoints
 from volmgr_fc.names import FibreChannelSource, names_of, of_directory, says_all
 
 if TYPE_CHECKING:
@@ -24,10 +23,8 @@ def note(host: Host, place: Path, source: FibreChannelSource) -> None:
     if wanted is None:
         remove(host, place)
         return
-    path = _path(host, place)
-    host.files.ensure_directory(path.parent, 0o700, parents_mode=0o700)
-    said = {"kind": "fc-name", "version": 1, "directory": str(place), "wwids": wanted.wwids}
-    host.files.write(path, json.dumps(said).encode() + b"\n", 0o600, durable=True)
+    checkpoints = _checkpoints(host)
+    checkpoints.write(checkpoints.name_of(place), {"directory": str(place), "wwids": wanted.wwids})
 
 
 def read(host: Host, place: Path) -> FibreChannelSource:
@@ -37,22 +34,18 @@ def read(host: Host, place: Path) -> FibreChannelSource:
 
 def noted(host: Host, place: Path) -> FibreChannelSource | None:
     """Say whose a directory is, if that was written down."""
-    data = host.files.read(_path(host, place))
-    try:
-        said: object = json.loads(data) if data else None
-    except (ValueError, RecursionError):  # damaged: the name is what is left
-        return None
-    wwids = cast("dict[str, object]", said).get("wwids") if isinstance(said, dict) else None
-    if not isinstance(wwids, list):
+    checkpoints = _checkpoints(host)
+    wwids = (checkpoints.read(checkpoints.name_of(place)) or {}).get("wwids")
+    if not isinstance(wwids, list):  # nothing was, or it is damaged: the name is what is left
         return None
     return FibreChannelSource(wwids=tuple(map(str, cast("list[object]", wwids))))
 
 
 def remove(host: Host, place: Path) -> None:
     """Forget it: the directory is gone."""
-    host.files.remove_file(_path(host, place), durable=True)
+    checkpoints = _checkpoints(host)
+    checkpoints.remove(checkpoints.name_of(place))
 
 
-def _path(host: Host, place: Path) -> Path:
-    name = sha256(str(place.relative_to(host.paths.root)).encode()).hexdigest()
-    return host.paths.state / "fc/names" / f"{name}.json"
+def _checkpoints(host: Host) -> Checkpoints:
+    return Checkpoints(host, "fc", "names")

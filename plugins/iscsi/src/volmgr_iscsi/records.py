@@ -8,17 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import cast
 
-from volmgr.plugin import Host, NotReconstructible
+from volmgr.plugin import Checkpoints, Host, NotReconstructible
 from volmgr_iscsi import iscsi_json
 from volmgr_iscsi.connection import Connection
 from volmgr_iscsi.source import IscsiSource
-
-_KIND = "iscsi-connection"
-_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +44,11 @@ class Records:
 
     def __init__(self, host: Host) -> None:
         self._files = host.files
-        self._root = host.paths.root
-        self._top = host.paths.state / "iscsi" / "connections"
+        self._checkpoints = Checkpoints(host, "iscsi", "connections", durable=False)
 
     def write(self, directory: Path, remembered: Remembered) -> None:
         """Remember what is known of the volume that has this directory."""
         fields = {
-            "kind": _KIND,
-            "version": _VERSION,
             "connection": json.loads(iscsi_json.encode(remembered.connection)),
             "target_portal": remembered.target_portal,
             "foreign": remembered.foreign,
@@ -63,20 +56,19 @@ class Records:
             "tries": remembered.tries,
             "boot_id": remembered.boot_id,
         }
-        self._files.ensure_directory(self._top, 0o700, parents_mode=0o700)
-        self._files.write(self._path(directory), f"{json.dumps(fields)}\n".encode(), 0o600)
+        self._checkpoints.write(self._checkpoints.name_of(directory), fields)
 
     def read(self, directory: Path) -> Remembered | None:
         """Give what is remembered; None for nothing, or what cannot be read."""
-        data = self._files.read(self._path(directory))
+        body = self._checkpoints.read(self._checkpoints.name_of(directory))
         try:
-            return None if data is None else _decoded(data)
-        except (ValueError, KeyError, TypeError, RecursionError):
+            return None if body is None else _decoded(body)
+        except (ValueError, KeyError, TypeError):
             return None
 
     def forget(self, directory: Path) -> None:
         """Remember nothing of it."""
-        self._files.remove_file(self._path(directory))
+        self._checkpoints.remove(self._checkpoints.name_of(directory))
 
     def known(self, directory: Path) -> Remembered:
         """Give what is known: kubelet's file where it can be seen, and what we remember, else the directory's name.
@@ -116,18 +108,10 @@ class Records:
 
     def is_remembered(self, directory: Path) -> bool:
         """Say whether something is remembered of it."""
-        return self._files.info(self._path(directory)) is not None
-
-    def _path(self, directory: Path) -> Path:
-        place = str(directory.relative_to(self._root)).encode(errors="surrogateescape")
-        return self._top / f"{sha256(place).hexdigest()}.json"
+        return self._checkpoints.has(self._checkpoints.name_of(directory))
 
 
-def _decoded(data: bytes) -> Remembered:
-    read: object = json.loads(data)
-    fields = cast("Mapping[str, object]", read)
-    if fields["kind"] != _KIND or fields["version"] != _VERSION:
-        raise ValueError("of another kind")
+def _decoded(fields: Mapping[str, object]) -> Remembered:
     return Remembered(
         connection=iscsi_json.decode(json.dumps(fields["connection"]).encode()),
         target_portal=str(fields["target_portal"]),
