@@ -79,6 +79,8 @@ class Watches:
         os.set_blocking(self._manager.get_fd(), False)
         self._watched: dict[str, tuple[int, int, tuple[int, int]]] = {}
         self._directories: dict[int, str] = {}
+        self._left: dict[int, str] = {}
+        """Of watches that were dropped, and of which not all is heard yet."""
 
     def fileno(self) -> int:
         """Give the descriptor to poll."""
@@ -91,7 +93,8 @@ class Watches:
     def keep(self, wanted: Mapping[str, int]) -> None:
         """Watch exactly these directories, each for its mask; one that was replaced is watched anew.
 
-        A missing one is left out. Raises NoWatchError when no watch is left.
+        What happened until then is still heard: it may be what changed what is wanted. A missing directory is left out.
+        Raises NoWatchError when no watch is left.
         """
         for directory in tuple(self._watched):
             descriptor, mask, identity = self._watched[directory]
@@ -132,15 +135,20 @@ class Watches:
     def _drop(self, directory: str, descriptor: int) -> None:
         del self._watched[directory]
         if self._directories.pop(descriptor, None) is not None:
+            self._left[descriptor] = directory
             with suppress(pyinotify.WatchManagerError):  # the kernel dropped it with its directory
                 self._manager.rm_watch(descriptor, quiet=False)
 
     def _happening(self, descriptor: int, mask: int, name: str) -> Happening | None:
         if mask & pyinotify.IN_Q_OVERFLOW:
+            self._left.clear()
             return Happening()
-        directory = self._directories.get(descriptor)
+        if descriptor in self._left and mask & pyinotify.IN_IGNORED:
+            del self._left[descriptor]
+            return None
+        directory = self._directories.get(descriptor) or self._left.get(descriptor)
         if directory is None:
-            return None  # of a watch that was dropped meanwhile
+            return None  # of a watch that was dropped before the queue overflowed
         if mask & pyinotify.IN_IGNORED:
             self._manager.del_watch(descriptor)
             del self._directories[descriptor]
