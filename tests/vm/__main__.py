@@ -141,8 +141,9 @@ def main() -> int:
     chosen: Mapping[Area, tuple[str, ...]] = {} if is_command else _chosen(arguments.what, full=arguments.full)
     built = {area.name: area.built() for area in chosen}
     limit = LIMITS[arguments.full or is_command or any(area.is_full for area in chosen)]
+    guest = image.built()
     with tempfile.TemporaryDirectory(prefix="volmgr-vm-", dir=image.cache()) as directory:
-        plain = Machine(image=image.built(), clone=ROOT, code=code.packed(ROOT, Path(directory)), limit=limit)
+        plain = Machine(image=guest, clone=ROOT, code=code.packed(ROOT, Path(directory)), limit=limit)
         if is_command:
             return _run_command(arguments.command, replace(plain, kernel=tuple(arguments.kernel.split())))
         begun = time.monotonic()
