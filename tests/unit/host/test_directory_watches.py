@@ -21,7 +21,7 @@ def test_what_happened_before_a_watch_changed_is_heard(watches: Watches, tmp_pat
     inner = tmp_path / "inner"
     inner.mkdir()
     watches.keep({place: Watches.PLACE, str(inner): Watches.AWAITED})
-    shutil.rmtree(inner)  # noqa: TID251 - somebody else does
+    shutil.rmtree(inner)
     watches.keep({place: Watches.AWAITED})
     assert Happening(place, "inner") in watches.happenings()
 
