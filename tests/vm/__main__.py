@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.vm import timing
 from tests.vm.areas import AREAS, HERE, Area
 from tests.vm.lane import code, image, tools
 from tests.vm.lane.machine import GuestError, Machine
@@ -42,6 +43,8 @@ class Result:
     seconds: float
     passed: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
+    """What its tests have measured, a line each."""
     problem: str = ""
     """Why it did not run to its end; empty: it did."""
 
@@ -78,7 +81,10 @@ def _run(area: Area, tests: Iterable[str], arguments: argparse.Namespace, machin
         except GuestError as error:
             problem = str(error)
         passed, failed = _read(Path(directory) / "junit.xml")
-    return Result(area=area, seconds=time.monotonic() - begun, passed=passed, failed=failed, problem=problem)
+        measured = Path(directory) / timing.RESULTS.name
+        times = tuple(measured.read_text().splitlines()) if measured.exists() else ()
+    seconds = time.monotonic() - begun
+    return Result(area=area, seconds=seconds, passed=passed, failed=failed, times=times, problem=problem)
 
 
 def _read(junit: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -98,6 +104,7 @@ def _report(results: Iterable[Result]) -> str:
         lines += ["", f"{result.area.name}: {'proved' if result.good else 'FAILED'}, {result.seconds:.0f} s"]
         lines += [f"  + {sentence}" for sentence in result.passed]
         lines += [f"  FAILED: {sentence}" for sentence in result.failed]
+        lines += [f"  time: {line}" for line in result.times]
         lines += [f"  {line}" for line in result.problem.splitlines()]
         lines += [f"  - not proved: {sentence}" for sentence in result.area.not_proved]
     lines += ["", f"{'area':10}{'passed':>8}{'failed':>8}{'seconds':>9}"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.eventually import eventually
@@ -11,8 +9,7 @@ from tests.vm.iscsi.site import Site, disks, volume
 from tests.vm.servers.guest import tell
 from tests.vm.servers.lio import Target
 from tests.vm.servers.node import VmNode
-
-ROUNDS = 3
+from tests.vm.timing import best, say_beyond
 
 
 def test_the_time_beyond_the_bare_commands_is_told(node: VmNode, site: Site, target: Target, top: Path) -> None:
@@ -26,10 +23,7 @@ def test_the_time_beyond_the_bare_commands_is_told(node: VmNode, site: Site, tar
         site.until_nothing_is_left(node)
 
     ours = best(lambda: node.mounted_pod("timed", volume(target)), gone)
-    beyond = ours - bare
-    text = f"bare commands {bare:.2f} s, a pod's mount {ours:.2f} s: {beyond:+.2f} s, {100 * beyond / bare:+.0f} %"
-    Path("/vm/times.txt").write_text(f"iscsi: {text}\n")
-    print(f"\n{text}")
+    say_beyond("iscsi", bare, ours)
 
 
 def bare_commands(target: Target, place: Path) -> None:
@@ -52,14 +46,3 @@ def bare_end(target: Target, place: Path) -> None:
     tell("iscsiadm", "-m", "node", "-o", "delete")
     tell("iscsiadm", "-m", "discoverydb", "-t", "sendtargets", "-p", "127.0.0.1:3260", "-o", "delete")
     eventually(lambda: not disks(), "no disk")
-
-
-def best(act: Callable[[], None], undo: Callable[[], None]) -> float:
-    """Give the shortest of some rounds, in seconds."""
-    found: list[float] = []
-    for _ in range(ROUNDS):
-        begun = time.monotonic()
-        act()
-        found.append(time.monotonic() - begun)
-        undo()
-    return min(found)
