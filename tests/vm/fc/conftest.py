@@ -56,3 +56,10 @@ def node(site: Site, top: Path) -> Iterator[VmNode]:
             site.until_nothing_is_left(node)
     finally:
         node.clear()
+
+
+@pytest.fixture
+def multipath_node(multipath: Multipathd, node: VmNode) -> VmNode:
+    """A node that is started after multipathd, and has given everything back before that ends."""
+    del multipath
+    return node

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.eventually import eventually
+from tests.vm.servers.backstores import Backstore
 from tests.vm.servers.fibre_channel import FibreChannel
+from tests.vm.servers.guest import tell
 from tests.vm.servers.multipathd import Multipathd
 from tests.vm.servers.node import VmNode
 
 PLUGIN = "kubernetes.io/fc"
 TYPE = "kubernetes.io~fc"
+MIB = 1 << 20
 
 
 def fc(fabric: FibreChannel, lun: int, name: str = "v", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - YAML
@@ -94,3 +99,53 @@ class Site:
         """Return when neither the node nor the kernel has anything of any volume."""
         node.until_clean()
         eventually(lambda: not self.left(node), lambda: f"nothing, but {self.left(node)}: {node.log_text()}")
+
+
+def assert_sound(disk: Backstore) -> None:
+    """Look at a file system where the storage has it; not by its loop device, which has read it before, and caches."""
+    tell("e2fsck", "-f", "-n", disk.file)
+
+
+class Writer:
+    """Writes numbers into a file, each of which is on the disk before the next."""
+
+    def __init__(self, directory: Path) -> None:
+        self.count = 0
+        self.error = ""
+        self._file = directory / "numbers"
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self.until_more()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join(120)
+        assert not self._thread.is_alive(), "what was written never came to the disk"
+
+    def until_more(self) -> None:
+        """Return when more was written than by now."""
+        was = self.count
+        eventually(lambda: self.count > was + 2 or self.error, "more that is written")
+        assert self.error == ""
+
+    def _run(self) -> None:
+        try:
+            with self._file.open("w") as file:
+                while not self._end.is_set():
+                    file.write(f"{self.count}\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+                    self.count += 1
+        except OSError as error:
+            self.error = str(error)
+
+
+def numbers(directory: Path) -> int:
+    """Count what a writer has written, of which nothing may be missing."""
+    lines = (directory / "numbers").read_text().split()
+    assert lines == [str(number) for number in range(len(lines))]
+    return len(lines)

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
 import pytest
 
 from tests.eventually import eventually
-from tests.vm.fc.site import Site
-from tests.vm.servers.backstores import Backstore
+from tests.vm.fc.site import MIB, Site, Writer, assert_sound, numbers
 from tests.vm.servers.fibre_channel import FibreChannel
-from tests.vm.servers.guest import settled, tell
+from tests.vm.servers.guest import settled
 from tests.vm.servers.multipathd import Multipathd, slaves
 from volmgr.host.interface import Host
 from volmgr.host.local import local_host
-from volmgr.model.volume import VolumeMode
-from volmgr.plugin import OperationError, UnansweredError
+from volmgr.plugin import OperationError
 from volmgr.testing import FaultHost, Volume
 from volmgr_fc.names import FibreChannelSource
 from volmgr_fc.plugin import FibreChannel as FibreChannelType
 from volmgr_fc.settings import FibreChannelSettings
 
-MIB = 1 << 20
 SETTINGS = FibreChannelSettings(disk_wait=5.0, map_wait=30.0)
 
 
@@ -58,56 +53,6 @@ def scan(fabric: FibreChannel, number: int) -> None:
 def give_back(volume: Volume, host: Host) -> None:
     volume.unmount(host)
     volume.unmount_device(host)
-
-
-def assert_sound(disk: Backstore) -> None:
-    """Look at a file system where the storage has it; not by its loop device, which has read it before, and caches."""
-    tell("e2fsck", "-f", "-n", disk.file)
-
-
-class Writer:
-    """Writes numbers into a file, each of which is on the disk before the next."""
-
-    def __init__(self, directory: Path) -> None:
-        self.count = 0
-        self.error = ""
-        self._file = directory / "numbers"
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self.until_more()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join(120)
-        assert not self._thread.is_alive(), "what was written never came to the disk"
-
-    def until_more(self) -> None:
-        """Return when more was written than by now."""
-        was = self.count
-        eventually(lambda: self.count > was + 2 or self.error, "more that is written")
-        assert self.error == ""
-
-    def _run(self) -> None:
-        try:
-            with self._file.open("w") as file:
-                while not self._end.is_set():
-                    file.write(f"{self.count}\n")
-                    file.flush()
-                    os.fsync(file.fileno())
-                    self.count += 1
-        except OSError as error:
-            self.error = str(error)
-
-
-def numbers(directory: Path) -> int:
-    """Count what a writer has written, of which nothing may be missing."""
-    lines = (directory / "numbers").read_text().split()
-    assert lines == [str(number) for number in range(len(lines))]
-    return len(lines)
 
 
 def test_one_path_is_found_by_its_port_and_nothing_stays(host: Host, fabric: FibreChannel) -> None:
@@ -246,46 +191,6 @@ def test_a_mounted_volume_grows_with_its_paths_and_its_map(
     assert ready.expand(host, new_size=128 * MIB).size == 128 * MIB
     assert os.statvfs(ready.target(host)).f_blocks > 1.8 * was
     assert (ready.target(host) / "file").read_text() == "before"
-    give_back(ready, host)
-    assert_sound(disk)
-
-
-def test_a_device_is_handed_over_and_grows(host: Host, fabric: FibreChannel, multipath: Multipathd) -> None:
-    disk = fabric.backstore("raw")
-    fabric.map(10, disk)
-    ready = lun(fabric, 10, mode=VolumeMode.BLOCK).set_up(host)
-    assert len(multipath.maps()) == 1
-    ready.mount(host)
-    with ready.target(host).open("r+b", buffering=0) as device:
-        device.write(b"raw".ljust(4096, b"."))
-        os.fsync(device.fileno())
-    assert disk.file.read_bytes()[:3] == b"raw"
-    disk.grow(128 * MIB)
-    assert ready.expand(host, new_size=128 * MIB).size == 128 * MIB
-    assert ready.reconstruct(host).spec.source == ready.source
-    give_back(ready, host)
-
-
-def test_a_storage_that_is_lost_and_returns_is_waited_for(host: Host, fabric: FibreChannel) -> None:
-    disk = fabric.backstore("lost")
-    fabric.map(11, disk, cards=("eth1",))
-    fabric.map(13, fabric.backstore("later"), cards=("eth1",))
-    ready = lun(fabric, 11).set_up(host)
-    ready.mount(host)
-    for port in Path("/sys/class/fc_remote_ports").glob(f"rport-{fabric.host()}:*"):
-        (port / "dev_loss_tmo").write_text(
-            "600"
-        )  # seconds; past it, what waits fails, and ports are slow to return here
-    with Writer(ready.target(host)) as writer:
-        fabric.link_down("eth1")
-        eventually(lambda: len(fabric.remote_ports()) == 1, "the loss of a port")
-        source = FibreChannelSource(target_wwns=fabric.wwns[:1], lun=13)
-        with pytest.raises(UnansweredError, match=f"port {fabric.wwns[0]} is "):
-            Volume(FibreChannelType(), source, name="pv-2").mount_device(host)
-        fabric.link_up("eth1")
-        fabric.until_remote_ports(2)
-        writer.until_more()
-    assert numbers(ready.target(host)) == writer.count
     give_back(ready, host)
     assert_sound(disk)
 

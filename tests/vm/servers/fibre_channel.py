@@ -156,6 +156,11 @@ class FibreChannel:
         """Plug the cable in."""
         tell("ip", "link", "set", card, "up")
 
+    def let_ports_be_away(self, seconds: int) -> None:
+        """Let the kernel keep a port, and what waits for it, so long after its loss; then all of it fails."""
+        for port in Path("/sys/class/fc_remote_ports").glob(f"rport-{self.host()}:*"):
+            put(port / "dev_loss_tmo", str(seconds))
+
     def links(self, lun: int) -> tuple[Path, ...]:
         """Give udev's by-path links of a LUN, by now."""
         settled()

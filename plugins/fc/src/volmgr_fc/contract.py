@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from volmgr.plugin import Host, VolumeMode
+from volmgr.plugin import DiskPaths, Host, VolumeMode
 from volmgr.testing import FakeHost, Sample
 from volmgr_fc.fabric import HOSTS, ONLINE, REMOTE_PORTS
-from volmgr_fc.finding import look
+from volmgr_fc.finding import look, not_found, search
 from volmgr_fc.names import FibreChannelSource
+from volmgr_fc.plugin import FibreChannel
 
 PORTS = ("50060e801049cfd1", "50060e801049cfd2")
 WWID = "360060e80-1049cfd1"
@@ -67,15 +68,26 @@ def _serve(wwns: tuple[str, ...], host: Host) -> None:
 
 
 def _erase(source: FibreChannelSource, host: Host) -> None:
-    """Take a LUN from the host that had it before, and empty it."""
-    disks = look(source, host).disks
-    over = host.scsi.map_over(disks)
-    device = over.device if over is not None else disks[0].device if disks else None
-    if device is None:
-        return
+    """Take a LUN from the host that had it before, and empty it: then it is as if nobody had looked for it yet."""
+    volume = "volume of the contract"
+    paths = DiskPaths(host, FibreChannel.name, host.paths.plugin(FibreChannel.name) / "contract", volume)
+    where = partial(look, source, host)
+    over = host.scsi.map_over(where().disks)
+    for device in (*(disk.device for disk in where().disks), *([over.device] if over is not None else [])):
+        _free(device, host)
+    disk = paths.connect(where, several=len(source.ports) > 1, search=partial(search, source, host))
+    if disk is None:
+        raise not_found(source, volume, host)
+    # All of it: ext4 has its superblock in many places.
+    host.commands.run(("blkdiscard", "--zeroout", "--force", str(disk.device)))
+    paths.take_away(where)
+    paths.forget()
+
+
+def _free(device: Path, host: Host) -> None:
+    """Unmount a device, and its maps for Pods, wherever they are."""
     for entry in host.mounts.table():
         if entry.source == str(device) or entry.root == f"/{device.name}":
             for loop in host.block.find_loops(entry.target):
                 host.block.detach_loop(loop)
             host.mounts.unmount(entry.target)
-    host.commands.run(("dd", "if=/dev/zero", f"of={device}", "bs=1M", "count=4", "oflag=direct"))
