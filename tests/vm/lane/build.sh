@@ -2,6 +2,9 @@
 # build.sh DIRECTORY: kernel, first root and disk of the guest, from the packages that this machine's apt knows.
 # Needs root, Debian 12's sources, the commands of tools.py and 4 GB for some minutes; 0.8 GB stay.
 set -euo pipefail
+# Nobody else sees what mmdebstrap mounts: who has a file of it open, such as a copy that somebody makes of the draft,
+# would keep it mounted, and what is below it would be taken for the guest's.
+[[ ${VOLMGR_VM_ALONE-} ]] || VOLMGR_VM_ALONE=1 exec unshare --mount --propagation private "$0" "$@"
 directory=$(readlink -f "$1")
 cd "$(dirname "$0")"
 export DEBIAN_FRONTEND=noninteractive TMPDIR=$directory
@@ -9,7 +12,7 @@ say() { echo "tests/vm: $SECONDS s: $*"; }
 
 scratch=$directory/scratch root=$directory/scratch/root
 mkdir -p "$scratch/packages"
-trap 'rm -rf "$scratch"' EXIT
+trap 'rm -rf --one-file-system "$scratch"' EXIT
 
 say "the kernel"
 image=$(apt-cache depends linux-image-amd64 | sed -n 's/^ *Depends: \(linux-image-.*\)$/\1/p' | head -n 1)
