@@ -182,6 +182,11 @@ def test_mount_options_are_sorted_and_read_only_is_one_of_them() -> None:
     assert options[:-2] == ("dirstat", "noatime", "ro")
 
 
+def test_an_option_that_says_writable_does_not_undo_read_only() -> None:
+    host = kernel_host()
+    assert given(host, volume(read_only=True), options=("noatime", "rw"))["options"][:-2] == ("noatime", "ro")
+
+
 @pytest.mark.parametrize("make", [kernel_host, fuse_host])
 def test_a_volume_is_read_only_when_its_source_or_its_claim_says_so(make: Callable[[], FakeHost]) -> None:
     for of, claimed in ((volume(read_only=True), False), (volume(), True)):

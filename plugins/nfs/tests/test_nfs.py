@@ -107,6 +107,18 @@ def test_a_read_only_volume_is_mounted_read_only() -> None:
     assert host.table == {ready.target(host): "nfs ro"}
 
 
+def test_an_option_that_says_writable_does_not_undo_read_only() -> None:
+    wanted = volume(mount_options=("rw,noatime",))
+    given = mounted_with(wanted, host_with_export(), read_only=True)
+    assert given["options"] == ("noatime", "retry=0", "ro")
+
+
+def test_a_comma_in_quotes_does_not_end_an_option() -> None:
+    label = 'context="system_u:object_r:container_file_t:s0:c1,c2"'
+    given = mounted_with(volume(mount_options=(f"{label},noatime",)), host_with_export())
+    assert given["options"] == (label, "noatime", "retry=0")
+
+
 def test_the_server_alone_decides_about_owners_and_labels() -> None:
     host = host_with_export()
     ready = volume()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volmgr import claims, limits
+from volmgr import claims, jobs, limits
 from volmgr.errors import OperationError, SpecError
 from volmgr.model.meta import ObjectMeta, ObjectRef, OwnerReference
 from volmgr.model.objects import Node, Object, PersistentVolumeClaim
@@ -138,6 +138,12 @@ def test_mount_options_are_sorted_and_the_annotation_s_win(
     annotations = {} if annotation is None else {"volume.beta.kubernetes.io/mount-options": annotation}
     volume = PersistentVolume(metadata=ObjectMeta(name="pv1", annotations=annotations), mount_options=given)
     assert claims.mount_options(volume) == options
+
+
+def test_an_option_that_says_writable_does_not_undo_read_only() -> None:
+    options = ("noatime", "rw", 'context="a:b:c:s0,c1",rw')
+    assert jobs.mount_options(options, read_only=True) == ('context="a:b:c:s0,c1"', "noatime", "ro")
+    assert jobs.mount_options(options, read_only=False) == options
 
 
 def test_a_claim_that_is_not_bound_says_what_it_waits_for() -> None:

@@ -136,6 +136,11 @@ def split_options(options: Iterable[str]) -> list[str]:
     return [option for option in found if option]
 
 
+def read_only(options: Iterable[str]) -> tuple[str, ...]:
+    """Give options with `ro`, and without a `rw` that would undo it where it stands behind."""
+    return tuple(dict.fromkeys((*(option for option in split_options(options) if option != "rw"), "ro")))
+
+
 def masked(options: Iterable[str], sensitive: Iterable[str]) -> tuple[str, ...]:
     """Give options as a message may show them; `<masked>` stands for sensitive ones."""
     return (*options, *(["<masked>"] if list(sensitive) else []))

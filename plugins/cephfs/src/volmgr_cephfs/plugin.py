@@ -128,8 +128,9 @@ class CephFs(VolumePlugin[CephFsSource], Measurable):
 
 def _options(request: Mount[CephFsSource]) -> tuple[str, ...]:
     """Give the mount options as kubelet joins them: sorted, each once."""
-    read_only = request.read_only or request.spec.source.read_only
-    return tuple(sorted({*request.options, *(("ro",) if read_only else ())}))
+    if not (request.read_only or request.spec.source.read_only):
+        return tuple(sorted(set(request.options)))
+    return tuple(sorted({*request.options} - {"rw"} | {"ro"}))  # of `ro,rw` the last would win
 
 
 def _lives(request: Mount[CephFsSource], host: Host) -> bool:

@@ -5,6 +5,7 @@ Source: nfs(5), and `utils/mount` of nfs-utils.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from volmgr.plugin import SpecError
@@ -22,6 +23,7 @@ _REFUSED = {
 _OLD = frozenset({"2", "3"})
 _ASKS_RPCBIND = frozenset({"mounthost", "mountport", "mountproto", "mountvers", "mountaddr"})
 _TCP = frozenset({"tcp", "tcp6"})
+_WORD = re.compile(r'(?:[^,"]|"[^"]*"?)+')  # a comma in quotes, as SELinux labels have it, separates nothing
 
 
 def mount_options(given: Iterable[str], *, read_only: bool) -> tuple[str, ...]:
@@ -29,13 +31,15 @@ def mount_options(given: Iterable[str], *, read_only: bool) -> tuple[str, ...]:
 
     Without `retry` mount.nfs would try again for two minutes and say nothing; who waits is told, and tries again, here.
     """
-    options = _split(given)
-    for option in options:
-        if option in _REFUSED:
-            message = f"mount option {option} is refused: {_REFUSED[option]}"
-            raise SpecError(message)
-    retry = () if any(option.startswith("retry=") for option in options) else ("retry=0",)
-    return tuple(sorted({*options, *retry, *(("ro",) if read_only else ())}))
+    options = set(_split(given))
+    for option in sorted(options & _REFUSED.keys()):
+        message = f"mount option {option} is refused: {_REFUSED[option]}"
+        raise SpecError(message)
+    if not any(option.startswith("retry=") for option in options):
+        options.add("retry=0")
+    if read_only:  # of `ro,rw` the last would win
+        options = options - {"rw"} | {"ro"}
+    return tuple(sorted(options))
 
 
 def port_to_ask(given: Iterable[str]) -> int:
@@ -59,4 +63,4 @@ def _is_old(words: Mapping[str, str]) -> bool:
 
 
 def _split(given: Iterable[str]) -> tuple[str, ...]:
-    return tuple(word for text in given for word in text.split(",") if word)
+    return tuple(word for text in given for word in _WORD.findall(text))
