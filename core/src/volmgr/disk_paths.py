@@ -6,7 +6,7 @@ there, its volume type says. Who the disk was is remembered in `ROOT/volmgr/<typ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,21 +108,22 @@ class DiskPaths:
     ) -> ConnectedDisk | None:
         """Give the device of the disk that is seen; None when there is none after `disk_wait` seconds.
 
-        Each path is asked who it leads to, and all must say the same; what the kernel only remembers is removed and
-        looked for anew. A map is waited for, for `map_wait` seconds, when there are `several` paths or should be; one
-        that is there is always taken. While the volume is `in_use`, it must be the disk that it was. `search` is done
-        where neither disks nor addresses are seen. What it let appear stays when it fails: `take_away`.
+        Each path is asked who it leads to (the kernel has just asked those that it found now), and all must say the
+        same; what the kernel only remembers is removed and looked for anew. A map is waited for, for `map_wait`
+        seconds, when there are `several` paths or should be; one that is there is always taken. While the volume is
+        `in_use`, it must be the disk that it was. `search` is done where neither disks nor addresses are seen. What it
+        let appear stays when it fails: `take_away`.
         """
-        found = self._sought(look, disk_wait, search)
+        found, new = self._sought(look, disk_wait, search)
         if not found.disks:
             return None
-        asked = self._asked(found.disks, in_use=in_use)
+        asked = self._asked(found.disks, new, in_use=in_use)
         if asked.stale:
             self._dismiss(asked.stale)
-            found = self._sought(look, disk_wait, search)
+            found, new = self._sought(look, disk_wait, search)
             if not found.disks:
                 return None
-            asked = self._asked(found.disks, in_use=in_use)
+            asked = self._asked(found.disks, new, in_use=in_use)
         identity = self._identity(asked)
         several = several or len(found.disks) > 1
         expected = several and not in_use and self._scsi.multipath_runs()
@@ -173,9 +174,13 @@ class DiskPaths:
 
     # Finding it
 
-    def _sought(self, look: Look, wait: float, search: Callable[[], None]) -> Sight:
-        """Look, let the kernel look where it has not found the disk, and wait for what it finds."""
+    def _sought(self, look: Look, wait: float, search: Callable[[], None]) -> tuple[Sight, frozenset[ScsiAddress]]:
+        """Look, let the kernel look where it has not found the disk, and wait for what it finds.
+
+        Gives what is seen then, and the addresses at which the kernel knew nothing before.
+        """
         found = self._seen(look)
+        new = frozenset(address for address in self._missing(found) if not self._is_known(address))
         failures: list[OperationError] = []
         if not found.disks and not found.addresses:
             search()
@@ -187,12 +192,12 @@ class DiskPaths:
 
         def settled() -> Sight | None:
             now = self._seen(look)
-            return now if now.disks and not any(map(self._is_coming, self._missing(now))) else None
+            return now if now.disks and not any(map(self._is_known, self._missing(now))) else None
 
         found = self._scsi.awaited(settled, deadline=self._left(wait), cancelled=self._cancelled) or self._seen(look)
         if failures and not found.disks:
             raise failures[0]
-        return found
+        return found, new
 
     def _seen(self, look: Look) -> Sight:
         """Look, and give the disks that the kernel has at the addresses, too."""
@@ -204,8 +209,8 @@ class DiskPaths:
     def _missing(self, seen: Sight) -> tuple[ScsiAddress, ...]:
         return tuple(address for address in seen.addresses if self._scsi.disk_at(address) is None)
 
-    def _is_coming(self, address: ScsiAddress) -> bool:
-        """Say whether the kernel has found a LUN, of which it has not made a disk yet."""
+    def _is_known(self, address: ScsiAddress) -> bool:
+        """Say whether the kernel has found a LUN, of which it may not have made a disk yet."""
         return self._host.files.info(Path(f"/sys/class/scsi_device/{address}")) is not None
 
     def _scan(self, address: ScsiAddress) -> None:
@@ -213,13 +218,18 @@ class DiskPaths:
 
     # Proving it
 
-    def _asked(self, disks: Sequence[ScsiDisk], *, in_use: bool) -> _Asked:
-        """Ask each path who it leads to; raises OperationError where that is not the disk which the volume uses."""
+    def _asked(self, disks: Sequence[ScsiDisk], new: Collection[ScsiAddress], *, in_use: bool) -> _Asked:
+        """Ask each path who it leads to; raises OperationError where that is not the disk which the volume uses.
+
+        The kernel has just asked those that are new, before it made a disk of them.
+        """
         answers: dict[ScsiDisk, str] = {}
         silent: dict[ScsiDisk, str] = {}
         for disk in disks:
+            is_new = disk.address in new and disk.state == _RUNNING
+            said = self._scsi.remembered_identity(disk) if is_new else ""
             try:
-                answers[disk] = self._scsi.identity(disk, deadline=self._left())
+                answers[disk] = said or self._scsi.identity(disk, deadline=self._left())
             except OperationError as error:
                 silent[disk] = str(error)
         if in_use:

@@ -58,6 +58,16 @@ def test_the_kernel_is_let_look_for_the_one_lun_where_it_has_no_disk_yet() -> No
     assert (call.args, call.kwargs) == ((2,), {"channel": 0, "target": 0, "lun": 5})
 
 
+def test_what_the_kernel_has_asked_to_find_it_is_not_asked_again_and_what_it_knew_is() -> None:
+    faulty = FaultHost(host_with_a_disk())
+    faulty.inner.scsi.scan(3)
+    connect(faulty)
+    assert [call.args[0].name for call in faulty.trace if call.verb == "scsi.identity"] == ["sdb"]  # that of host 3
+    faulty.trace.clear()
+    connect(faulty)
+    assert sorted(call.args[0].name for call in faulty.trace if call.verb == "scsi.identity") == ["sdb", "sdc"]
+
+
 def test_a_disk_that_appears_late_is_waited_for() -> None:
     host = host_with_a_disk(by=(ONE,))
     host.storage.slow = True
