@@ -213,9 +213,10 @@ class Runner:
         self._world.running[operation] = replace(running, quarantined=True)
         for name in self._world.admission.quarantine(job.held):
             self._desk.dirty[name] = None
+        now = self._desk.outside.wall()
         if running.endpoint:
-            self._world.silences.note(running.endpoint, running.since, self._desk.outside.wall())
-        silence = self._world.silences.text(running.endpoint)
+            self._world.silences.note(running.endpoint, running.since, now)
+        silence = self._world.silences.text(running.endpoint, now)
         message = f"{operation.verb} does not return; it is left alone until it does" + (silence and f": {silence}")
         self._desk.event(Severity.WARNING, "OperationStuck", message, uid=operation.pod_uid, volume=operation.volume)
         self._touch(operation)
@@ -272,8 +273,9 @@ class Runner:
             silences.end(endpoint)
         if not result.silent:
             return result
-        silences.note(endpoint, running.since, self._desk.outside.wall())
-        return replace(result, error=f"{silences.text(endpoint)}: {result.error}")
+        now = self._desk.outside.wall()
+        silences.note(endpoint, running.since, now)
+        return replace(result, error=f"{silences.text(endpoint, now)}: {result.error}")
 
     def refresh_later(self, name: str, uid: str) -> None:
         """Let a mount be made again when its plugin says that it is due (an expiring token)."""

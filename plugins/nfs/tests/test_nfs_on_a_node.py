@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from volmgr.messages import ServerHeard
 from volmgr.testing import FakeHost
 from volmgr.testing.node import TestNode, plugins_of, pod
 from volmgr_nfs.plugin import Nfs
@@ -69,3 +70,31 @@ def test_what_only_kubelet_s_layout_describes_is_unmounted_and_never_mounted(nod
     node.advance(5)
     assert host.table == {}
     assert host.files.names(host.paths.pods) == ()
+
+
+# What is mounted already: the kernel says when a server is silent, but not always when it is back
+
+
+def test_a_pod_whose_server_is_back_hears_of_it_where_the_kernel_is_silent(node: TestNode, host: FakeHost) -> None:
+    node.apply(pod("one", export(DEAD), uid="u1"), pod("two", export(DEAD), uid="u2"))
+    host.machine.silent.add(DEAD)
+    node.reconciler.post(ServerHeard(node.now, DEAD, silent=True))
+    node.advance(600)
+    assert not node.is_mounted("one")
+    assert not node.is_mounted("two")
+    assert {event.count for event in node.world.events.after(0) if event.reason == "VolumeHangs"} == {1}
+    host.machine.silent.clear()
+    node.advance(node.config.backoff_max)
+    assert node.is_mounted("one")
+    assert node.is_mounted("two")
+    assert node.reconciler.timers.next_due() is None, "nobody is asked any more"
+
+
+def test_a_server_of_which_the_last_volume_has_gone_is_asked_no_more(node: TestNode, host: FakeHost) -> None:
+    node.apply(pod("one", export(DEAD), uid="u1"))
+    host.machine.silent.add(DEAD)
+    node.reconciler.post(ServerHeard(node.now, DEAD, silent=True))
+    node.settle()
+    node.delete("u1")
+    node.advance(600)
+    assert node.reconciler.timers.next_due() is None

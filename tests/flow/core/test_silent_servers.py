@@ -139,7 +139,7 @@ def test_pods_that_have_a_volume_of_a_server_hear_of_its_silence_and_of_its_end(
     for name in ("one", "two"):
         assert silence(began) in text_of(node, name)
         assert not node.is_mounted(name)
-    node.advance(30)
+    node.advance(5)
     hear(node, "10.0.0.1", silent=True)
     told = [event.message for event in node.world.events.after(0) if event.reason == "VolumeHangs"]
     assert told.count(silence(began)) == len(told) > 0
@@ -147,6 +147,26 @@ def test_pods_that_have_a_volume_of_a_server_hear_of_its_silence_and_of_its_end(
     for name in ("one", "two"):
         assert node.is_mounted(name)
         assert "does not answer" not in text_of(node, name)
+
+
+def test_a_server_that_was_mounted_from_meanwhile_is_silent_for_nobody_any_more(node: TestNode) -> None:
+    node.apply(pod("one", plain("v"), uid="u1"))
+    hear(node, "10.0.0.1", silent=True)
+    node.apply(pod("two", plain("w"), uid="u2"))
+    assert node.is_mounted("two")
+    hear(node, "10.0.0.1", silent=False)
+    assert node.is_mounted("one")
+
+
+def test_an_operation_that_runs_is_not_told_of_a_silence_of_long_ago(node: TestNode, plain_script: Script) -> None:
+    plain_script.fail("mount", LATE)
+    node.apply(pod("web", plain("v"), uid="u1"))
+    node.delete("u1")
+    node.advance(3600)
+    node.registry.apply(node_item(node, pod("next", plain("w"), uid="u2")))
+    node.reconciler.step()
+    assert "mount running since" in text_of(node, "next")
+    assert "does not answer" not in text_of(node, "next")
 
 
 def test_a_server_of_ipv6_is_known_by_its_address(node: TestNode, plain_script: Script) -> None:

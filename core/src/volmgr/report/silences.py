@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 from volmgr.report.times import rfc3339
 
+WORDS = "does not answer since"
+"""What stands between an endpoint and the time."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Silence:
@@ -25,18 +28,18 @@ class Silences:
 
     def note(self, endpoint: str, since: float, now: float) -> None:
         """Note that an operation, which began at `since`, found an endpoint silent."""
-        known = self._silences.get(endpoint)
-        if known is None or now - known.heard > self._lasting:
-            known = _Silence(since, now)
+        known = self._known(endpoint, now) or _Silence(since, now)
         self._silences[endpoint] = replace(known, heard=now)
 
     def end(self, endpoint: str) -> None:
         """Note that an endpoint has answered."""
         self._silences.pop(endpoint, None)
 
-    def text(self, endpoint: str) -> str:
-        """Say since when an endpoint does not answer; nothing where it does, or was not asked."""
+    def text(self, endpoint: str, now: float) -> str:
+        """Say since when an endpoint does not answer; nothing where it does, or was not asked for long."""
+        known = self._known(endpoint, now)
+        return "" if known is None else f"{endpoint.partition(' ')[2]} {WORDS} {rfc3339(known.since)}"
+
+    def _known(self, endpoint: str, now: float) -> _Silence | None:
         known = self._silences.get(endpoint)
-        if known is None:
-            return ""
-        return f"{endpoint.partition(' ')[2]} does not answer since {rfc3339(known.since)}"
+        return None if known is None or now - known.heard > self._lasting else known

@@ -147,7 +147,7 @@ class Lens:
                 since=rfc3339(now.since),
                 progress=now.progress,
                 quarantined=now.quarantined,
-                silence=world.silences.text(now.endpoint),
+                silence=world.silences.text(now.endpoint, now.since),
             )
             return self._with_backoff(report, world.admission.backoff(now.operation))
         if not due:
