@@ -61,10 +61,11 @@ class Connection:
         begin = _BEGIN_OF_NAME.search(device)
         if not separator or not (lun.isascii() and lun.isdigit()) or begin is None:
             raise ValueError(f"malformatted mnt path: {directory}")
-        own = interface.removeprefix(_INTERFACE)
+        own, portal = interface.removeprefix(_INTERFACE), device[: begin.start()]
+        Portal.parse(portal)
         return cls(
             name=directory.name,
-            portals=(device[: begin.start()],),
+            portals=(portal,),
             iqn=device[begin.end() :],
             lun=int(lun),
             interface=own,

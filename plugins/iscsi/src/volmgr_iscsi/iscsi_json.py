@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from volmgr_iscsi.connection import Connection
-from volmgr_iscsi.source import DEFAULT_INTERFACE
+from volmgr_iscsi.portals import Portal
+from volmgr_iscsi.source import DEFAULT_INTERFACE, LARGEST_LUN, is_file_name, is_iscsi_name
 
 FILE = "iscsi.json"
 MODE = 0o644
@@ -44,15 +45,23 @@ def decode(data: bytes) -> Connection:
     portals = fields.get("Portals")
     if not isinstance(portals, list) or not portals:
         raise ValueError("it names no portals")
-    return Connection(
+    texts = [each if isinstance(each, str) else "" for each in cast("list[object]", portals)]
+    found = Connection(
         name=_text(fields, "VolName"),
-        portals=tuple(str(each) for each in cast("list[object]", portals)),
+        portals=tuple(texts),
         iqn=_text(fields, "Iqn"),
         lun=int(_text(fields, "Lun")),
         interface=_text(fields, "Iface") or DEFAULT_INTERFACE,
         base_interface=_text(fields, "InitIface") or DEFAULT_INTERFACE,
         initiator_name=_text(fields, "InitiatorName"),
     )
+    if not is_iscsi_name(found.iqn) or not 0 <= found.lun <= LARGEST_LUN:
+        raise ValueError("it names no LUN of a target")
+    if not all(map(is_file_name, (found.interface, found.base_interface))):
+        raise ValueError("it names no interface")
+    for text in found.portals:
+        Portal.parse(text)
+    return found
 
 
 def _text(fields: Mapping[str, object], name: str) -> str:

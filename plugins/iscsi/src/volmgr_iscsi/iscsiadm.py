@@ -6,7 +6,8 @@ Source: iscsiadm(8); exit codes are those of `include/iscsi_err.h` of open-iscsi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from volmgr.plugin import CommandResult, Host, OperationError, PluginError, UnansweredError
@@ -143,8 +144,13 @@ class Iscsiadm:
 
 def offers(answer: str) -> tuple[Offer, ...]:
     """Read what a portal offers: lines such as `10.0.0.1:3260,1 iqn.2026-01.com.example:disks`; pure."""
-    found = (_OFFER.fullmatch(line.strip()) for line in answer.splitlines())
-    return tuple(Offer(Portal.parse(each["portal"]), int(each["group"]), each["iqn"]) for each in found if each)
+    return tuple(_offers(answer))
+
+
+def _offers(answer: str) -> Iterator[Offer]:
+    for found in filter(None, map(_OFFER.fullmatch, map(str.strip, answer.splitlines()))):
+        with suppress(ValueError):  # the storage says where it is: one address that is none is no reason to fail
+            yield Offer(Portal.parse(found["portal"]), int(found["group"]), found["iqn"])
 
 
 def interface_settings(shown: str) -> Mapping[str, str]:

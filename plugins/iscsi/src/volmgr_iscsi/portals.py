@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Self
@@ -15,7 +16,10 @@ PORT = 3260
 """iSCSI's, of IANA."""
 
 _LARGEST_PORT = 65535
-_TEXT = re.compile(r"(?P<address>\[[0-9a-f:.%a-z_-]+\]|[^\s/:\[\],]+)(:(?P<port>\d{1,5}))?", re.ASCII | re.IGNORECASE)
+_TEXT = re.compile(
+    r"(?P<address>\[[0-9a-f:.]*:[0-9a-f:.]*(%[a-z0-9._-]+)?\]|[a-z0-9][a-z0-9._-]{0,252})(:(?P<port>\d{1,5}))?",
+    re.ASCII | re.IGNORECASE,
+)
 _BARE_V6 = re.compile(r"[0-9a-f.]*:[0-9a-f:.]*:[0-9a-f:.]*", re.ASCII | re.IGNORECASE)
 
 
@@ -30,7 +34,8 @@ class Portal:
     def parse(cls, text: str) -> Self:
         """Read `10.0.0.1`, `10.0.0.1:3260`, `[2001:db8::1]:3260` or a host's name; raises ValueError saying why not."""
         if _BARE_V6.fullmatch(text):
-            return cls(_normal(text))
+            with suppress(ValueError):
+                return cls(str(ip_address(text)))
         found = _TEXT.fullmatch(text)
         if found is None:
             raise ValueError(f"{text!r} is no portal; write one such as 10.0.0.1:3260 or [2001:db8::1]:3260")

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from volmgr.plugin import Checkpoints, Host, NotReconstructible
+from volmgr.plugin import Checkpoints, Host, NotReconstructible, OperationError
 from volmgr_iscsi import iscsi_json
 from volmgr_iscsi.connection import Connection
+from volmgr_iscsi.portals import Portal
 from volmgr_iscsi.source import IscsiSource
 
 
@@ -44,6 +45,7 @@ class Records:
 
     def __init__(self, host: Host) -> None:
         self._files = host.files
+        self._mounts = host.mounts
         self._checkpoints = Checkpoints(host, "iscsi", "connections", durable=False)
 
     def write(self, directory: Path, remembered: Remembered) -> None:
@@ -75,7 +77,10 @@ class Records:
 
         Raises NotReconstructible when that says too little.
         """
-        ours, theirs = self.read(directory), self._beside(directory)
+        try:
+            ours, theirs = self.read(directory), self._beside(directory)
+        except OperationError as problem:  # of one volume alone: others are found all the same
+            raise NotReconstructible(str(problem)) from problem
         if theirs is not None:
             same = ours is not None and ours.connection == theirs
             return ours if ours is not None and same else Remembered(connection=theirs, target_portal=theirs.portals[0])
@@ -96,6 +101,8 @@ class Records:
         self._files.remove_file(directory / iscsi_json.FILE)
 
     def _beside(self, directory: Path) -> Connection | None:
+        if self._mounts.is_mount_point(directory):
+            return None  # a file of this name is the volume's own: its Pods write it, and its storage may be silent
         try:
             data = self._files.read(directory / iscsi_json.FILE)
             return None if data is None else iscsi_json.decode(data)
@@ -114,13 +121,18 @@ class Records:
 def _decoded(fields: Mapping[str, object]) -> Remembered:
     return Remembered(
         connection=iscsi_json.decode(json.dumps(fields["connection"]).encode()),
-        target_portal=str(fields["target_portal"]),
-        foreign=_texts(fields["foreign"]),
-        missing=_texts(fields["missing"]),
+        target_portal=_portals([fields["target_portal"]])[0],
+        foreign=_portals(fields["foreign"]),
+        missing=_portals(fields["missing"]),
         tries=int(str(fields["tries"])),
         boot_id=str(fields["boot_id"]),
     )
 
 
-def _texts(value: object) -> tuple[str, ...]:
-    return tuple(map(str, cast("list[object]", value)))
+def _portals(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError("it has no list of portals")  # noqa: TRY004 - the file is wrong, not the program
+    found = tuple(map(str, cast("list[object]", value)))
+    for text in found:
+        Portal.parse(text)
+    return found

@@ -15,6 +15,7 @@ DEFAULT_INTERFACE = "default"
 """The initiator interface of a volume that names none; open-iscsi's."""
 
 LARGEST_LUN = 255
+_LONGEST = 223  # bytes of a name; RFC 3720, 3.2.6.1
 _NAME = re.compile(
     r"iqn\.\d{4}-\d{2}\.[a-z0-9.-]+(:[^\s,;*&$|/]+)?|eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}|[0-9a-f]{32})",
     re.ASCII | re.IGNORECASE,
@@ -53,12 +54,12 @@ def check_source(spec: VolumeSpec[IscsiSource]) -> None:
             Portal.parse(text)
         except ValueError as error:
             raise _refused(spec, "portals" if text in source.portals else "targetPortal", str(error)) from None
-    if not _NAME.fullmatch(source.iqn):
+    if not is_iscsi_name(source.iqn):
         problem = f"{source.iqn!r} is no iSCSI name; write one such as iqn.2026-01.com.example:disks"
         raise _refused(spec, "iqn", problem)
     if not 0 <= source.lun <= LARGEST_LUN:
         raise _refused(spec, "lun", f"{source.lun} is not between 0 and {LARGEST_LUN}")
-    if source.initiator_name and not _NAME.fullmatch(source.initiator_name):
+    if source.initiator_name and not is_iscsi_name(source.initiator_name):
         raise _refused(spec, "initiatorName", f"{source.initiator_name!r} is no iSCSI name")
     if source.iscsi_interface and not _is_interface(source.iscsi_interface):
         raise _refused(spec, "iscsiInterface", f"{source.iscsi_interface!r} is no name of an interface of open-iscsi")
@@ -66,8 +67,18 @@ def check_source(spec: VolumeSpec[IscsiSource]) -> None:
         raise _refused(spec, "secretRef", "it is missing, and CHAP needs a Secret with names and passwords")
 
 
+def is_iscsi_name(text: str) -> bool:
+    """Say whether something is called so in iSCSI; no name has characters that nobody sees."""
+    return _NAME.fullmatch(text) is not None and text.isprintable() and len(text.encode()) <= _LONGEST
+
+
+def is_file_name(text: str) -> bool:
+    """Say whether a record can be called so: it names nothing in another directory."""
+    return text not in {"", ".", ".."} and "/" not in text and text.isprintable()
+
+
 def _is_interface(name: str) -> bool:
-    return _INTERFACE.fullmatch(name) is not None and name not in {".", ".."}
+    return _INTERFACE.fullmatch(name) is not None and is_file_name(name)
 
 
 def _refused(spec: VolumeSpec[IscsiSource], field_name: str, problem: str) -> SpecError:
