@@ -344,6 +344,8 @@ def persistent_volume(plugins: Plugins, pv: PersistentVolume, *, read_only: bool
     if options and not typed.type.plugin.supports_mount_options:
         message = f"PersistentVolume {pv.metadata.name}: mount options are not supported for this volume type"
         raise SpecError(message)
+    if any("\0" in option for option in options):
+        raise SpecError(f"PersistentVolume {pv.metadata.name}: a mount option has a NUL in it")
     spec = replace(
         typed.spec,
         pv=served,

@@ -49,6 +49,14 @@ def test_a_missing_command_says_that_it_is_not_installed(commands: LocalCommands
     assert commands.find("/bin/sh") == Path("/bin/sh")
 
 
+def test_an_argument_that_no_command_can_be_given_is_refused_and_costs_nothing(commands: LocalCommands) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with pytest.raises(OperationError, match="has a NUL in it"):
+            commands.run(["stat", "a\0b"])
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_long_output_is_cut_to_its_end(commands: LocalCommands) -> None:
     result = commands.run(["sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x; echo end"])
     assert len(result.stdout) == OUTPUT_TAIL

@@ -93,6 +93,7 @@ def test_a_value_that_no_mount_could_take_is_named_with_its_field(
         ({"local": {"path": "/srv/.."}}, "spec.local: invalid local.path '/srv/..'"),
         ({"hostPath": {"path": "srv"}}, "spec.hostPath: invalid HostPath 'srv'"),
         ({"hostPath": {"path": "/srv"}, "mountOptions": ["ro"]}, "mount options are not supported"),
+        ({"nfs": {"server": "a", "path": "/srv"}, "mountOptions": ["a\0b"]}, "a mount option has a NUL in it"),
     ],
 )
 def test_a_persistent_volume_is_looked_at_without_a_pod(

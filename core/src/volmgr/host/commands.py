@@ -55,6 +55,8 @@ class LocalCommands:
         path = self.find(argv[0])
         if path is None:
             raise OperationError(f"cannot run {argv[0]}: it is not installed; install the package that brings it")
+        if any("\0" in word for word in argv):
+            raise OperationError(f"cannot run {argv[0]}: an argument has a NUL in it; correct what it comes from")
         if cancelled is not None and cancelled():
             raise OperationError(f"{argv[0]} was not run: the operation is cancelled")
         notebook, until = noted.current.get() if changes else None, time.monotonic() + deadline
