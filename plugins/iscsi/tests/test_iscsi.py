@@ -115,10 +115,15 @@ def test_a_target_whose_name_begins_like_another_s_is_another(site: Site) -> Non
     assert site.is_clean
 
 
-def test_a_session_of_somebody_else_is_used_and_left_alone(site: Site) -> None:
-    site.initiator.program(("iscsiadm", *f"-m node -T {IQN} -p 10.0.0.1:3260,1 -I default -o new".split()), b"")
-    site.initiator.program(("iscsiadm", *f"-m node -T {IQN} -p 10.0.0.1:3260 -I default --login".split()), b"")
+def somebody_logs_in(site: Site, portal: str = "10.0.0.1:3260") -> None:
+    """Let a session be there that no volume asked for."""
+    for words in (f"-p {portal},1 -I default -o new", f"-p {portal} -I default --login"):
+        site.initiator.program(("iscsiadm", "-m", "node", "-T", IQN, *words.split()), b"")
     site.commands()
+
+
+def test_a_session_of_somebody_else_is_used_and_left_alone(site: Site) -> None:
+    somebody_logs_in(site)
     ready = volume().set_up(site.host)
     ready.unmount_device(site.host)
     assert site.commands() == []
@@ -127,14 +132,46 @@ def test_a_session_of_somebody_else_is_used_and_left_alone(site: Site) -> None:
 
 
 def test_what_somebody_else_had_before_a_reboot_is_ours_when_we_make_it_anew(site: Site) -> None:
-    site.initiator.program(("iscsiadm", *f"-m node -T {IQN} -p 10.0.0.1:3260,1 -I default -o new".split()), b"")
-    site.initiator.program(("iscsiadm", *f"-m node -T {IQN} -p 10.0.0.1:3260 -I default --login".split()), b"")
+    somebody_logs_in(site)
     ready = volume().set_up(site.host)
     site.host.reboot()
     site.initiator.end(1)
     ready.set_up(site.host)
     ready.unmount_device(site.host)
     assert site.is_clean
+
+
+def test_a_session_that_somebody_has_since_a_reboot_outlives_a_volume_of_before(site: Site) -> None:
+    ready = volume().set_up(site.host)
+    site.host.reboot()
+    site.initiator.end(1)
+    somebody_logs_in(site)
+    ready.unmount_device(site.host)
+    assert list(site.initiator.sessions) == [1]
+    assert len(site.records()) == 1
+
+
+def test_a_session_of_somebody_else_at_a_portal_that_no_volume_had_is_left_alone(site: Site) -> None:
+    site.initiator.map(site.target, 1, "36001405bb")
+    first = volume(name="a").set_up(site.host)
+    somebody_logs_in(site, "10.0.0.2:3260")
+    second = volume("10.0.0.1", "10.0.0.2", name="b", lun=1).set_up(site.host)
+    for each in (second, first):
+        each.unmount_device(site.host)
+    assert [str(each.portal) for each in site.initiator.sessions.values()] == ["10.0.0.2:3260"]
+
+
+def test_a_session_with_a_disk_that_does_not_answer_is_kept(site: Site) -> None:
+    site.initiator.map(site.target, 7, "36001405bb")
+    ready = volume().set_up(site.host)
+    shared = ready.device_target(site.host)
+    assert shared is not None
+    site.host.scsi.scan(2, lun=7)
+    site.host.mounts.unmount(shared)
+    site.host.scsi.remove(site.host.storage.known[0])
+    site.host.storage.cut(2)
+    ready.unmount_device(site.host)
+    assert list(site.initiator.sessions) == [1]
 
 
 def test_a_session_with_another_disk_in_use_is_kept(site: Site) -> None:
@@ -334,6 +371,27 @@ def test_a_portal_that_refuses_is_tried_as_often_as_kubelet_does(site: Site) -> 
     site.initiator.answers = lambda command: 19 if "10.0.0.2:3260" in command and "--login" in command else 0
     volume("10.0.0.1", "10.0.0.2").mount_device(site.host)
     assert sum("10.0.0.2:3260" in command and "--login" in command for command in site.commands()) == 5
+
+
+def test_another_pod_of_a_volume_uses_the_connection_that_is_there(site: Site) -> None:
+    """Each Pod calls the volume in its own way, and an interface with an initiator name is called by that."""
+    site.host.storage.multipathd, site.host.storage.paths_of_a_map = True, 1
+    site.host.machine.silent.add("10.0.0.2")
+    first = volume("10.0.0.1", "10.0.0.2", name="a", initiator_name="iqn.2026-01.io.test:own").set_up(site.host)
+    second = replace(
+        volume("10.0.0.1", name="b", initiator_name="iqn.2026-01.io.test:own"), device_path=first.device_path
+    )
+    shared = first.device_target(site.host)
+    assert shared is not None
+    site.host.machine.silent.clear()
+    second.mount(site.host, device_target=shared, remount=True)
+    assert [len(each.disks) for each in site.host.storage.maps] == [2]
+    assert second.mount_device(site.host, target=shared).device_path == first.device_path
+    assert {each.interface for each in site.initiator.sessions.values()} == {"10.0.0.1:3260:a"}
+    assert second.expand(site.host, device_target=shared).size == 16 << 20
+    second.unmount(site.host)
+    first.unmount_device(site.host)
+    assert site.is_clean
 
 
 # What is found on disk

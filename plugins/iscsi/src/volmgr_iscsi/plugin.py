@@ -115,8 +115,8 @@ class Iscsi(DiskVolume[IscsiSource]):
 
     def _connect(self, request: MountDevice[IscsiSource], host: Host) -> ConnectedDisk:
         check_source(request.spec)
-        initiator = _initiator(request, host)
-        kept = self._remembered(request, initiator.connection, host)
+        kept = self._remembered(request, host)
+        initiator = _initiator(request, kept.connection, host)
         failures = initiator.log_in()
         if not initiator.look().addresses:
             raise _worst(failures)
@@ -125,24 +125,26 @@ class Iscsi(DiskVolume[IscsiSource]):
             Records(host).write(request.target, replace(kept, missing=tuple(failures), tries=0))
         return replace(disk, notices=(*disk.notices, *_notices(request.spec, failures)))
 
-    def _remembered(self, request: MountDevice[IscsiSource], connection: Connection, host: Host) -> Remembered:
-        """Write ahead how the volume is connected, as kubelet does and as we do."""
+    def _remembered(self, request: MountDevice[IscsiSource], host: Host) -> Remembered:
+        """Write ahead how the volume is connected, as kubelet does and as we do.
+
+        One that is connected stays as it is: another Pod may have the same LUN by another name, and other portals.
+        """
         records, directory, boot_id = Records(host), request.target, host.kernel.boot_id
         kept, used = records.read(directory), self._is_used(request, host)
-        is_of_now = kept is not None and kept.boot_id == boot_id
-        if kept is None or not is_of_now or kept.connection != connection:
+        if kept is None or kept.boot_id != boot_id:
+            connection = Connection.of(request.spec)
             was_connected = used or (kept is None and records.is_beside(directory))  # by a kubelet
-            foreign = () if was_connected else self._sharing(connection, directory, host).foreign()
             kept = Remembered(
                 connection=connection,
                 target_portal=request.spec.source.target_portal,
-                foreign=kept.foreign if kept is not None and is_of_now else foreign,
+                foreign=() if was_connected else self._sharing(connection, directory, host).foreign(),
                 boot_id=boot_id,
             )
             records.write(directory, kept)
         if not used:
             host.files.ensure_directory(directory, _MODE)
-            records.write_beside(directory, connection)
+            records.write_beside(directory, kept.connection)
         return kept
 
     def _sharing(self, connection: Connection, directory: Path, host: Host) -> Sharing:
@@ -181,7 +183,7 @@ class Iscsi(DiskVolume[IscsiSource]):
             deadline=request.deadline,
             cancelled=request.cancelled,
         )
-        initiator = _initiator(again, host)
+        initiator = _initiator(again, kept.connection, host)
         failures = initiator.log_in()
         disk = self._reached(again, initiator, host, in_use=True)
         now = replace(kept, missing=tuple(failures), tries=kept.tries + 1)
@@ -195,14 +197,17 @@ class Iscsi(DiskVolume[IscsiSource]):
         left = partial(_left, request.deadline, host)
         initiator = Initiator(connection=kept.connection, host=host, left=left)
         self._disk(request, host).take_away(initiator.look_at_all, device=request.device_path)
-        foreign = kept.foreign if kept.boot_id == host.kernel.boot_id else ()
-        initiator.log_out(foreign=foreign, used=self._sharing(kept.connection, directory, host).needs)
+        sharing = self._sharing(kept.connection, directory, host)
+        foreign = kept.foreign
+        if kept.boot_id != host.kernel.boot_id:  # ours have ended with their boot; of a kubelet's nobody says when
+            foreign = sharing.foreign() if kept.boot_id else ()
+        initiator.log_out(foreign=foreign, used=sharing.needs)
         records.remove_beside(directory)
 
     def _grow(self, request: Expand[IscsiSource], host: Host) -> Path:
-        initiator = Initiator(
-            connection=Connection.of(request.spec), host=host, left=partial(_left, request.deadline, host)
-        )
+        kept = Records(host).read(request.device_target or self.device_target(request.spec, host))
+        connection = Connection.of(request.spec) if kept is None else kept.connection
+        initiator = Initiator(connection=connection, host=host, left=partial(_left, request.deadline, host))
         return self._disk(request, host).grow(initiator.look)
 
     # What is found on disk
@@ -222,9 +227,9 @@ class Iscsi(DiskVolume[IscsiSource]):
         return Records(host).known(place).source
 
 
-def _initiator(request: MountDevice[IscsiSource], host: Host) -> Initiator:
+def _initiator(request: MountDevice[IscsiSource], connection: Connection, host: Host) -> Initiator:
     return Initiator(
-        connection=Connection.of(request.spec),
+        connection=connection,
         host=host,
         left=partial(_left, request.deadline, host),
         chap=Chap.of(request.spec, request.objects),

@@ -14,6 +14,8 @@ from volmgr_iscsi.portals import Portal
 from volmgr_iscsi.records import Records, Remembered
 from volmgr_iscsi.sessions import Session, sessions
 
+_RUNNING = "running"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
@@ -38,15 +40,21 @@ class Sharing:
     def foreign(self) -> tuple[str, ...]:
         """Say with which portals of a volume that is not connected somebody else has a session."""
         there = {each.portal for each in sessions(self.connection.iqn, self.connection.interface, self.host)}
-        theirs = {Portal.parse(text) for each in self.others for text in each.foreign}
-        wanted = there & theirs if self.others else there
+        now = [each for each in self.others if each.boot_id in ("", self.host.kernel.boot_id)]
+        ours = {place for each in now for place in each.connection.places}
+        if any(not each.boot_id for each in now):  # a kubelet's, of which perhaps one portal is known, and no other
+            ours = there
+        wanted = there - (ours - {Portal.parse(text) for each in now for text in each.foreign})
         return tuple(text for text in self.connection.portals if Portal.parse(text) in wanted)
 
     def needs(self, session: Session) -> bool:
-        """Say whether a session has a disk, other than the volume's, that another volume or process uses."""
+        """Say whether a session has a disk, other than the volume's, that another volume or process uses.
+
+        One that does not run is not opened, which could wait for it, and is taken for used.
+        """
         luns = {each.connection.lun for each in self.others}
         return any(
-            disk.address.lun in luns or not self.host.block.is_free(disk.device)
+            disk.address.lun in luns or disk.state != _RUNNING or not self.host.block.is_free(disk.device)
             for disk in self.host.scsi.disks()
             if session.has(disk.address) and disk.address.lun != self.connection.lun
         )
