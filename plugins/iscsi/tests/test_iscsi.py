@@ -245,6 +245,42 @@ def test_a_portal_s_record_of_somebody_else_is_what_it_was_after_it_was_asked(si
     assert site.host.content(record) == b"discovery.startup = manual\n"
 
 
+class Killed(BaseException):
+    """What ends a daemon in a test, wherever it is."""
+
+
+@pytest.mark.parametrize("at", ["-o new", "--discover"])
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_daemon_that_is_killed_while_it_asks_leaves_no_secret(site: Site, at: str, goes_on: bool) -> None:
+    def killed(command: str) -> int:
+        if "discoverydb" in command and at in command:
+            raise Killed
+        return 0
+
+    asking = with_secret(volume(chap_auth_discovery=True, secret_ref=SecretReference(name="chap")))
+    site.initiator.answers = killed
+    with pytest.raises(Killed):
+        asking.mount_device(site.host)
+    site.initiator.answers = lambda _command: 0
+    record = DATABASE / "send_targets/10.0.0.1,3260"
+    site.host.mkdir(record)
+    for name in ("st_config", ".st_config.7.1.tmp"):
+        site.host.put(record / name, b"discovery.sendtargets.auth.password = asks12345678\n", 0o600)
+    if goes_on:
+        asking.set_up(site.host)
+        assert not [each for each in site.records() if "send_targets" in each]
+    asking.unmount_device(site.host)
+    assert site.is_clean
+
+
+def test_what_a_killed_daemon_left_beside_a_record_goes_with_it(site: Site) -> None:
+    ready = volume().set_up(site.host)
+    (record,) = site.records()
+    site.host.put((DATABASE / record).parent / ".default.7.1.tmp", b"node.session.auth.password = x\n", 0o600)
+    ready.unmount_device(site.host)
+    assert site.is_clean
+
+
 def test_keys_that_are_missing_are_not_set(site: Site) -> None:
     some = {key: SECRET[key] for key in ("node.session.auth.username", "node.session.auth.password")}
     with_secret(volume(chap_auth_session=True, secret_ref=SecretReference(name="chap")), some).set_up(site.host)

@@ -6,7 +6,7 @@ a group, `nodes/IQN/ADDRESS,PORT`; how a portal is asked for its targets is in `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from volmgr.plugin import Host, OperationError
@@ -38,8 +38,17 @@ def interface_records(interface: str, host: Host) -> tuple[Path, ...]:
 
 def set_lines(record: Path, lines: Mapping[str, str], host: Host) -> None:
     """Let a record have these lines, at once, and be root's alone."""
+    clear_rests((record,), host)
     text = (host.files.read(record) or b"").decode("utf-8", "surrogateescape")
     host.files.write(record, with_lines(text, lines).encode("utf-8", "surrogateescape"), _MODE)
+
+
+def clear_rests(records: Iterable[Path], host: Host) -> None:
+    """Remove what a daemon that was killed while it wrote a record has left beside it: secrets, that nobody reads."""
+    for record in records:
+        for name in host.files.names(record.parent):
+            if name.startswith(f".{record.name}.") and name.endswith(".tmp"):
+                host.files.remove_file(record.parent / name)
 
 
 def with_lines(text: str, lines: Mapping[str, str]) -> str:

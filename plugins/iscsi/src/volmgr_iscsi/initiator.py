@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from volmgr.plugin import Host, OperationError, Sight, UnansweredError, UncertainError, VolmgrError, taken_back
 from volmgr_iscsi.chap import Chap
 from volmgr_iscsi.connection import Connection
-from volmgr_iscsi.database import discovery_records, node_records, one_of, set_lines
+from volmgr_iscsi.database import clear_rests, discovery_records, node_records, one_of, set_lines
 from volmgr_iscsi.interfaces import ensure_interface, remove_interface
 from volmgr_iscsi.iscsiadm import Iscsiadm, Offer
 from volmgr_iscsi.portals import Portal
@@ -28,6 +28,10 @@ _ONCE = "1"
 """How often open-iscsi tries a first login by itself: who tries again is volmgr."""
 
 
+def _untold(_portal: str) -> None:
+    """Tell nobody."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Initiator:
     """One connection on one host; `left` says how many seconds there are for what is done."""
@@ -35,6 +39,8 @@ class Initiator:
     connection: Connection
     host: Host
     left: Callable[[], float]
+    asking: Callable[[str], None] = _untold
+    """Told of the portal that is asked by a record that is made for that, before; told of none after."""
     chap: Chap = field(default_factory=Chap)
 
     # What there is
@@ -108,8 +114,16 @@ class Initiator:
 
     def _delete_node(self, place: Portal) -> None:
         iqn, interface = self.connection.iqn, self.connection.interface
-        if node_records(iqn, place, interface, self.host):
+        records = node_records(iqn, place, interface, self.host)
+        clear_rests(records, self.host)
+        if records:
             self.iscsiadm.delete_node(iqn, place, interface)
+
+    def forget_asked(self, place: Portal) -> None:
+        """Delete the record that a portal was asked by, which has secrets; gone is success."""
+        clear_rests(discovery_records(place, self.host), self.host)
+        self.iscsiadm.delete_discovery(place, self.connection.interface)
+        self.asking("")
 
 
 class _Logins:
@@ -198,16 +212,17 @@ class _Logins:
         """Let a portal's record have the secrets as long as it is asked, and be afterwards what it was."""
         interface, there = self._connection.interface, discovery_records(place, self._host)
         before = {record: self._host.files.read(record) or b"" for record in there}
-        if not there:
-            self._iscsiadm.make_discovery(place, interface)
 
         def undo() -> None:
             if not there:
-                self._iscsiadm.delete_discovery(place, interface)
+                self._initiator.forget_asked(place)
             for record, content in before.items():
                 self._host.files.write(record, content, 0o600)
 
         with taken_back(undo, f"asking portal {place}"):
+            if not there:
+                self._initiator.asking(str(place))
+                self._iscsiadm.make_discovery(place, interface)
             record = one_of(discovery_records(place, self._host), f"portal {place}")
             set_lines(record, self._bounded(lines), self._host)
             yield

@@ -116,11 +116,14 @@ class Iscsi(DiskVolume[IscsiSource]):
     def _connect(self, request: MountDevice[IscsiSource], host: Host) -> ConnectedDisk:
         check_source(request.spec)
         kept = self._remembered(request, host)
-        initiator = _initiator(request, kept.connection, host)
+        initiator = _initiator(request, kept, host)
+        if kept.asking:
+            initiator.forget_asked(Portal.parse(kept.asking))
         failures = initiator.log_in()
         if not initiator.look().addresses:
             raise _worst(failures)
         disk = self._reached(request, initiator, host, in_use=self._is_used(request, host))
+        kept = replace(kept, asking="")
         if kept.missing != tuple(failures):
             Records(host).write(request.target, replace(kept, missing=tuple(failures), tries=0))
         return replace(disk, notices=(*disk.notices, *_notices(request.spec, failures)))
@@ -138,6 +141,7 @@ class Iscsi(DiskVolume[IscsiSource]):
             kept = Remembered(
                 connection=connection,
                 target_portal=request.spec.source.target_portal,
+                asking="" if kept is None else kept.asking,
                 foreign=() if was_connected else self._sharing(connection, directory, host).foreign(),
                 boot_id=boot_id,
             )
@@ -183,10 +187,10 @@ class Iscsi(DiskVolume[IscsiSource]):
             deadline=request.deadline,
             cancelled=request.cancelled,
         )
-        initiator = _initiator(again, kept.connection, host)
+        initiator = _initiator(again, kept, host)
         failures = initiator.log_in()
         disk = self._reached(again, initiator, host, in_use=True)
-        now = replace(kept, missing=tuple(failures), tries=kept.tries + 1)
+        now = replace(kept, asking="", missing=tuple(failures), tries=kept.tries + 1)
         return now, (*disk.notices, *_notices(request.spec, failures))
 
     def _disconnect(self, request: UnmountDevice, host: Host) -> None:
@@ -196,6 +200,8 @@ class Iscsi(DiskVolume[IscsiSource]):
         kept = records.known(directory)
         left = partial(_left, request.deadline, host)
         initiator = Initiator(connection=kept.connection, host=host, left=left)
+        if kept.asking:
+            initiator.forget_asked(Portal.parse(kept.asking))
         self._disk(request, host).take_away(initiator.look_at_all, device=request.device_path)
         sharing = self._sharing(kept.connection, directory, host)
         foreign = kept.foreign
@@ -227,11 +233,12 @@ class Iscsi(DiskVolume[IscsiSource]):
         return Records(host).known(place).source
 
 
-def _initiator(request: MountDevice[IscsiSource], connection: Connection, host: Host) -> Initiator:
+def _initiator(request: MountDevice[IscsiSource], kept: Remembered, host: Host) -> Initiator:
     return Initiator(
-        connection=connection,
+        connection=kept.connection,
         host=host,
         left=partial(_left, request.deadline, host),
+        asking=lambda portal: Records(host).write(request.target, replace(kept, asking=portal)),
         chap=Chap.of(request.spec, request.objects),
     )
 

@@ -31,6 +31,8 @@ class Remembered:
     """Portals that could not be logged in at."""
     tries: int = 0
     """How often they were tried again."""
+    asking: str = ""
+    """The portal that is just being asked by a record with secrets, which goes also when we are killed."""
     boot_id: str = ""
     """When that was: sessions end with a boot."""
 
@@ -56,6 +58,7 @@ class Records:
             "foreign": remembered.foreign,
             "missing": remembered.missing,
             "tries": remembered.tries,
+            "asking": remembered.asking,
             "boot_id": remembered.boot_id,
         }
         self._checkpoints.write(self._checkpoints.name_of(directory), fields)
@@ -125,6 +128,7 @@ def _decoded(fields: Mapping[str, object]) -> Remembered:
         foreign=_portals(fields["foreign"]),
         missing=_portals(fields["missing"]),
         tries=int(str(fields["tries"])),
+        asking=_portals([asking])[0] if (asking := fields.get("asking", "")) else "",
         boot_id=str(fields["boot_id"]),
     )
 
