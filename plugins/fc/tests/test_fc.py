@@ -137,6 +137,20 @@ def test_a_link_that_leads_to_another_disk_by_now_is_no_proof() -> None:
         volume(wwids=("3" + "6" * 32,)).mount_device(host)
 
 
+@pytest.mark.parametrize("at_address", [(2, 0, 0, 7), (3, 0, 0, 5), (9, 0, 0, 5)])
+def test_a_link_to_a_lun_that_is_older_than_the_disk_of_that_name_is_no_proof(
+    at_address: tuple[int, int, int, int],
+) -> None:
+    """Not of another LUN, not of another port, not of a disk that is none of Fibre Channel."""
+    host = fabric()
+    host.storage.plug(at_address, OTHER, size=2 * MIB)
+    host.scsi.scan(at_address[0])
+    host.link(f"/dev/disk/by-path/pci-0000:41:00.0-fc-0x{PORTS[0]}-lun-5", "../../sdb")
+    with pytest.raises(OperationError, match="no fc disk found"):
+        volume(PORTS[0]).mount_device(host)
+    assert disks(host) == [SDB]
+
+
 def test_a_wwid_with_spaces_is_found_with_underscores() -> None:
     host = fabric_with_a_lun()
     host.scsi.scan(2)
@@ -446,6 +460,28 @@ def test_two_volumes_of_one_directory_do_not_share_it() -> None:
     volume(wwids=("A-B",)).set_up(host)
     with pytest.raises(OperationError, match=r"of \[A B\]: its directory .*/A-B is in use by \[A-B\]"):
         volume(wwids=("A", "B")).mount_device(host)
+
+
+def test_a_volume_of_another_s_directory_leaves_that_what_it_is() -> None:
+    host = fabric_with_a_lun()
+    ready = volume(PORTS[0]).set_up(host)
+    with pytest.raises(OperationError, match="no fc disk found"):
+        volume(wwids=(f"{PORTS[0]}-lun-5",)).mount_device(host)
+    (found,) = FibreChannel().devices(host)
+    assert found.spec is not None
+    assert found.spec.source == ready.source
+
+
+@pytest.mark.parametrize("name", [".*-lun-5", "-lun-5", f"{PORTS[0]}.-lun-5"])
+def test_a_directory_that_no_volume_has_takes_no_disk_away(name: str) -> None:
+    host = fabric_with_a_lun()
+    host.storage.plug(address(), OTHER, size=2 * MIB, links=[f"by-path/pci-0000:41:00.0-fc-0x{PORTS[0]}-lun-5"])
+    volume(PORTS[0], mode=VolumeMode.BLOCK).set_up(host)
+    host.mkdir(at(host, name))
+    request = volume(PORTS[0]).unmount_device_request(host)
+    assert request is not None
+    FibreChannel().unmount_device(replace(request, target=at(host, name)), host)
+    assert disks(host) == [SDB]
 
 
 def test_a_wwid_with_a_dash_that_kubelet_connected_is_taken_over() -> None:

@@ -74,9 +74,9 @@ def _fc_hosts(host: Host) -> Iterable[FcHost]:
             )
 
 
-def remote_ports(host: Host, wwns: frozenset[str]) -> tuple[RemotePort, ...]:
-    """Give what the node's ports see of these ports of a storage."""
-    return tuple(port for port in _remote_ports(host) if port.wwn in wwns)
+def remote_ports(host: Host, wwns: frozenset[str] | None = None) -> tuple[RemotePort, ...]:
+    """Give what the node's ports see of these ports of a storage, or of all."""
+    return tuple(port for port in _remote_ports(host) if wwns is None or port.wwn in wwns)
 
 
 def _remote_ports(host: Host) -> Iterable[RemotePort]:

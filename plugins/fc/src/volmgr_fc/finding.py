@@ -25,11 +25,28 @@ def look(source: FibreChannelSource, host: Host) -> Sight:
     if source.lun is None or not source.ports:
         return Sight(disks=tuple(_of_wwids(source, host)))
     ports = [(port, port.address(source.lun)) for port in remote_ports(host, source.ports)]
-    known = (host.scsi.disk_at(address) for _, address in ports if address is not None)
-    linked = (host.scsi.disk_of(BY_PATH / name) for name in path_links(source, host.files.names(BY_PATH)))
+    found = [host.scsi.disk_at(address) for _, address in ports if address is not None]
+    for name in path_links(source, host.files.names(BY_PATH)):
+        linked = host.scsi.disk_of(BY_PATH / name)
+        if linked is not None and linked not in found and _may_be(linked, source, host):
+            found.append(linked)
     return Sight(
-        disks=tuple(disk for disk in (*known, *linked) if disk is not None),
+        disks=tuple(disk for disk in found if disk is not None),
         addresses=tuple(address for port, address in ports if address is not None and port.state == ONLINE),
+    )
+
+
+def _may_be(linked: ScsiDisk, source: FibreChannelSource, host: Host) -> bool:
+    """Say whether a link is not older than the disk to which it leads.
+
+    udev removes a link some time after its disk, when another one may have that one's name already.
+    """
+    at = linked.address
+    ports = (port for port in remote_ports(host) if port.address(at.lun) == at)
+    return (
+        at.lun == source.lun
+        and at.host in {own.number for own in fc_hosts(host)}
+        and all(port.wwn in source.ports for port in ports)
     )
 
 
@@ -40,7 +57,7 @@ def _of_wwids(source: FibreChannelSource, host: Host) -> Iterator[ScsiDisk]:
     for name in id_links(source, host.files.names(BY_ID)):
         over, one = host.scsi.map_of(BY_ID / name), host.scsi.disk_of(BY_ID / name)
         for disk in over.disks if over is not None else filter(None, (one,)):
-            # udev removes a link some time after its disk, when another one may have that one's name already.
+            # as above: the link may be older than the disk
             if not exact or host.scsi.remembered_identity(disk) in {"", *wanted}:
                 yield disk
 

@@ -36,7 +36,7 @@ class FibreChannelSource:
     @property
     def ports(self) -> frozenset[str]:
         """The storage's ports, as the kernel writes them but without `0x`; none where WWIDs say which disk it is."""
-        return frozenset(wwn.lower() for wwn in self.target_wwns) if self.lun is not None else frozenset()
+        return frozenset(wwn.lower() for wwn in self.target_wwns if wwn) if self.lun is not None else frozenset()
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def path_links(source: FibreChannelSource, names: Iterable[str]) -> tuple[str, .
     if not source.ports or source.lun is None:
         return ()
     pattern = re.compile(
-        f"(?:.+-)?fc-0x(?:{'|'.join(sorted(source.ports))})-lun-{_udev_lun(source.lun)}", re.IGNORECASE
+        f"(?:.+-)?fc-0x(?:{'|'.join(map(re.escape, sorted(source.ports)))})-lun-{_udev_lun(source.lun)}", re.IGNORECASE
     )
     return tuple(name for name in names if pattern.fullmatch(name))
 

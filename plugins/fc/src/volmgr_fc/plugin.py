@@ -89,7 +89,8 @@ class FibreChannel(DiskVolume[FibreChannelSource]):
         in_use = self._is_used(request, host)
         if in_use:
             _refuse_other(source, target, host)
-        sidecar.note(host, target, source)
+        else:
+            sidecar.note(host, target, source)
         settings = host.settings_of(FibreChannelSettings)
         disk = self._disk(request, host).connect(
             partial(look, source, host),
@@ -101,6 +102,8 @@ class FibreChannel(DiskVolume[FibreChannelSource]):
         )
         if disk is None:
             raise not_found(source, f"volume {request.volume}", host)
+        if in_use:  # a kubelet's perhaps; now it is proved to be this volume's, and not another's that is called so
+            sidecar.note(host, target, source)
         return replace(disk, notices=(*disk.notices, *missing_ports(source, f"volume {request.volume}", host)))
 
     def _disconnect(self, request: UnmountDevice, host: Host) -> None:
