@@ -203,6 +203,15 @@ def test_a_mounted_device_is_not_free_and_stays_attached(
     assert block.is_free(device)
 
 
+def test_a_device_under_a_loop_device_is_not_free(block: LocalBlockDevices, image: Path) -> None:
+    """So the core holds what it has handed over as a block volume."""
+    device = block.attach_loop(image)
+    lock = block.attach_loop(device)
+    assert not block.is_free(device)
+    block.detach_loop(lock)
+    assert block.is_free(device)
+
+
 def test_a_mount_that_holds_a_loop_devices_file_names_the_device(
     block: LocalBlockDevices, mounts: KernelMounts, image: Path, target: Path
 ) -> None:

@@ -97,8 +97,11 @@ class LocalBlockDevices:
         return int.from_bytes(answer, sys.byteorder)
 
     def is_free(self, device: Path) -> bool:
-        """Say whether nobody (a mount, device mapper, another O_EXCL) uses the device."""
-        return _is_free(device)
+        """Say whether nobody (a mount, device mapper, another O_EXCL, a loop device) uses the device.
+
+        A loop device over another device claims it not: it is all that says that a Pod has that one as a block volume.
+        """
+        return _is_free(device) and not (_is_block(device) and _loops_of(device))
 
     def refresh_size(self, device: Path) -> None:
         """Let a loop device see that its backing file grew."""
@@ -131,6 +134,13 @@ class LocalBlockDevices:
             except OSError as error:
                 raise syscalls.failed(attempt, error, "it must be a block device, and Linux 5.15 or later") from error
         return f"{os.major(number)}:{os.minor(number)}#{int.from_bytes(answer, sys.byteorder)}"
+
+
+def _is_block(device: Path) -> bool:
+    try:
+        return stat.S_ISBLK(os.stat(device).st_mode)
+    except OSError:
+        return False
 
 
 def _is_free(device: Path) -> bool:

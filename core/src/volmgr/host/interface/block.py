@@ -26,7 +26,10 @@ class BlockDevices(Protocol):
         ...
 
     def is_free(self, device: Path) -> bool:
-        """Say whether the device can be opened exclusively (O_EXCL); a missing device or none is free."""
+        """Say whether the device can be opened exclusively (O_EXCL) and no loop device is over it.
+
+        A missing device or none is free.
+        """
         ...
 
     def refresh_size(self, device: Path) -> None:
