@@ -45,7 +45,7 @@ def _blkid(machine: Machine, argv: tuple[str, ...]) -> CommandResult:
     if disk is not None:
         return CommandResult(0, f"DEVNAME={argv[-1]}\nTYPE={disk.fstype}\nUSAGE=filesystem\n", "")
     for name, offset, magic in _SIGNATURES:
-        if content[offset:].startswith(magic):
+        if content.startswith(magic, offset):
             return CommandResult(0, f"DEVNAME={argv[-1]}\nTYPE={name}\nUSAGE=other\n", "")
     if content[510:512] == b"\x55\xaa":
         return CommandResult(0, f"DEVNAME={argv[-1]}\nPTTYPE=dos\n", "")

@@ -15,7 +15,7 @@ from typing import Self
 from volmgr.host.interface import Certificates, Host, Kernel, MountEntry, Tokens
 from volmgr.host.paths import Paths
 from volmgr.testing.disk_tools import disk_tools
-from volmgr.testing.disks import Node
+from volmgr.testing.disks import Place
 from volmgr.testing.fake_archives import FakeArchives
 from volmgr.testing.fake_files import FakeFiles
 from volmgr.testing.fake_scsi import FakeScsi
@@ -163,9 +163,7 @@ class FakeHost(Host):
 
     def mkdir(self, path: Path | str, mode: int = 0o755) -> None:
         """Make a directory of exactly this mode, and its parents (0755); one that exists is only given the mode."""
-        for directory in [*reversed(Path(path).parents), Path(path)]:
-            if self.machine.look(directory) is None:
-                self.machine.make(directory, "directory", 0o755)
+        self.machine.make_directories(Path(path))
         self.machine.chmod(path, mode, follow=True)
 
     def put(self, path: Path | str, content: bytes = b"", mode: int = 0o644) -> None:
@@ -204,20 +202,21 @@ class FakeHost(Host):
 
         Of content longer than 64 KiB it has the length and a hash.
         """
-        place = self.machine.look(top, follow=False)
         found: dict[Path, str] = {}
-        if place is not None:
-            self._gather(Path(top), place[1], found)
+        with self.machine.lock:
+            place = self.machine.look(top, follow=False)
+            if place is not None:
+                self._gather(Path(top), place, found)
         return found
 
-    def _gather(self, path: Path, node: Node, found: dict[Path, str]) -> None:
+    def _gather(self, path: Path, place: Place, found: dict[Path, str]) -> None:
+        _, node = place
         detail = (
             f" {_shown(node.content)}" if node.kind in {"file", "symlink"} else f" {node.rdev}" if node.rdev else ""
         )
         found[path] = f"{node.kind} {node.mode:o} {node.uid}:{node.gid}{detail}"
         for name in sorted(node.children):
-            child = path / name
-            self._gather(child, self.machine.find(child, follow=False)[1], found)
+            self._gather(path / name, self.machine.below(place, name), found)
 
 
 def _shown(content: bytes) -> str:

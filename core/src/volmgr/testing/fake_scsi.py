@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,12 +33,18 @@ class Lun:
     def __init__(self, wwid: str, size: int) -> None:
         self.wwid = wwid
         self.size = size
-        self.storage = Node(_NOWHERE, "block", 0, content=bytes(size))
+        self.storage = Node(_NOWHERE, "block", 0, content=_empty(size))
 
     def grow(self, size: int) -> None:
         """Give it more room."""
         self.storage.content = self.storage.content.ljust(size, b"\0")
         self.size = size
+
+
+@cache
+def _empty(size: int) -> bytes:
+    """Give what is on a disk that nobody has written to: all of one size share it."""
+    return bytes(size)
 
 
 _NOWHERE = Disk("none", 0, source="storage")
@@ -117,8 +123,8 @@ class FakeScsi:
         plugged = Lun(lun, size) if isinstance(lun, str) else lun
         self.mapped[place] = plugged, tuple(links)
         for top in _TOPS:
-            self._make_directory(Path(top))
-        self._make_directory(Path(f"/sys/class/scsi_host/host{place.host}"))
+            self.machine.make_directories(Path(top))
+        self.machine.make_directories(Path(f"/sys/class/scsi_host/host{place.host}"))
         self._reroute()
         return plugged
 
@@ -186,7 +192,7 @@ class FakeScsi:
             wanted = ((channel, address.channel), (target, address.target), (lun, address.lun))
             if address.host == host and all(asked in (None, is_at) for asked, is_at in wanted):
                 if self.slow:
-                    self._make_directory(_sysfs(address))  # found at once; its disk comes later
+                    self.machine.make_directories(_sysfs(address))  # found at once; its disk comes later
                     self.soon(partial(self._appear, address))
                 else:
                     self._appear(address)
@@ -289,9 +295,9 @@ class FakeScsi:
         self._make_device(disk.device, known.rdev, known.shared)
         for link in (*links, f"by-id/scsi-{lun.wwid}"):
             self._link(Path("/dev/disk", link), f"../../{name}")
-        self._make_directory(_sysfs(address) / "block" / name)
+        self.machine.make_directories(_sysfs(address) / "block" / name)
         self._put(_sysfs(address) / "state", "running\n")
-        self._make_directory(Path("/sys/block", name, "holders"))
+        self.machine.make_directories(Path("/sys/block", name, "holders"))
         if self.slow:
             self.soon(partial(self._gather, lun.wwid))
         else:
@@ -318,8 +324,8 @@ class FakeScsi:
         self._maps[name].paths = paths
         for path in paths:
             self._known[path].shared.held = True
-            self._make_directory(Path("/sys/block", path, "holders", name))
-            self._make_directory(Path("/sys/block", name, "slaves", path))
+            self.machine.make_directories(Path("/sys/block", path, "holders", name))
+            self.machine.make_directories(Path("/sys/block", name, "slaves", path))
         self._reroute()
 
     def _map(self, kernel_name: str) -> MultipathMap:
@@ -380,13 +386,8 @@ class FakeScsi:
 
     # Its part of the file tree
 
-    def _make_directory(self, path: Path) -> None:
-        for directory in [*reversed(path.parents), path]:
-            if self.machine.look(directory) is None:
-                self.machine.make(directory, "directory", 0o755)
-
     def _put(self, path: Path, text: str) -> None:
-        self._make_directory(path.parent)
+        self.machine.make_directories(path.parent)
         if self.machine.look(path) is None:
             self.machine.make(path, "file", 0o444)
         self.machine.write(path, text.encode())
@@ -396,7 +397,7 @@ class FakeScsi:
         self.machine.shared[rdev] = shared
 
     def _link(self, path: Path, target: str) -> None:
-        self._make_directory(path.parent)
+        self.machine.make_directories(path.parent)
         with suppress(FileNotFoundError):
             self.machine.unlink(path)
         self.machine.make(path, "symlink", 0o777, content=target.encode())

@@ -122,6 +122,11 @@ class Machine:
                 place = self._cover(place)
         return place
 
+    def below(self, place: Place, name: str) -> Place:
+        """Step from a directory to what is in it, or mounted there; a symbolic link is not followed."""
+        mount, node = place
+        return self._cover((mount, node.children[name]))
+
     def _cover(self, place: Place) -> Place:
         while (mount := self._covers.get(place)) is not None:
             place = (mount, mount.root)
@@ -173,6 +178,12 @@ class Machine:
         node.parent, node.name = parent, name
         parent.children[name] = node
         return node
+
+    def make_directories(self, path: Path) -> None:
+        """Make a directory with its parents, as far as they are missing."""
+        if self.look(path) is None:
+            self.make_directories(path.parent)
+            self.make(path, "directory", 0o755)
 
     def write(self, path: Path | str, content: bytes) -> None:
         """Replace the content of a regular file."""

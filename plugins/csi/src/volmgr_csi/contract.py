@@ -130,7 +130,7 @@ class _Answer:
     def __call__(self, question: Any, context: grpc.ServicerContext) -> Any:  # noqa: ANN401 - any messages
         fields = ("staging_target_path", "target_path", "volume_path")
         path = next(Path(said) for field in fields if (said := getattr(question, field, "")))
-        host = next(host for root, host in _hosts.items() if path.is_relative_to(root))
+        host = next(_hosts[root] for root in path.parents if root in _hosts)
         try:
             return self.work(question, host)
         except VolmgrError as error:

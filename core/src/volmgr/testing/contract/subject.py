@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache, cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -86,11 +87,13 @@ class Stage:
             key = f"{entry.target}{MOUNT}"
             state[key] = f"{state.get(key, '')} {entry.fstype} {entry.root} {options}"
         if isinstance(self.host, FakeHost):  # the whole machine can be looked at
-            inside = (root, self.top)
+            around = {path for one in (root, self.top) for path in (one, *one.parents)}
+            inside = (f"{root}/", f"{self.top}/")
             state |= {
-                str(path): what
+                name: what
                 for path, what in self.host.tree().items()
-                if not any(path.is_relative_to(one) or one.is_relative_to(path) for one in inside)
+                if path not in around
+                and not (name := str(path)).startswith(inside)
                 and not what.startswith("block ")  # loop devices come with their first use, and stay
             }
         return {self._relative(path): self._relative(what) for path, what in state.items()}
@@ -116,7 +119,7 @@ class Stage:
             text = text.replace(word, written)
         return Path(text)
 
-    @property
+    @cached_property
     def _words(self) -> tuple[tuple[str, str], ...]:
         """What stands for paths that differ from host to host; a path may also be within a name, quoted."""
         top = str(self.top)
@@ -171,11 +174,12 @@ def sample_of(given: object) -> Sample:
 def snapshot(host: Host, top: Path) -> dict[Path, str]:
     """Describe a tree, through mounts, by kind, mode, owner and content; our own records are left out."""
     found: dict[Path, str] = {}
+    records = host.paths.state
     pending = [top]
     while pending:
         path = pending.pop()
         info = host.files.info(path)
-        if info is None or path == host.paths.state:
+        if info is None or path == records:
             continue
         content = _content(host, path, info)
         found[path] = f"{info.kind} {info.mode:o} {info.uid}:{info.gid} {content!r}"
@@ -187,10 +191,11 @@ def snapshot(host: Host, top: Path) -> dict[Path, str]:
 def _content(host: Host, path: Path, info: FileInfo) -> object:
     """Give what a file or link holds; of a disk image, its size."""
     if info.kind != "file":
-        return host.files.read_link(path)
+        return host.files.read_link(path) if info.kind == "symlink" else None
     return info.size if info.size > LONGEST else host.files.read(path)
 
 
+@cache  # each test asks, and to read what is installed takes longer than most tests
 def find_plugin(key: str) -> type[VolumePlugin[Any]]:
     """Find a volume type by its entry point, its qualified name, or `module:Class`."""
     if ":" in key:
