@@ -25,6 +25,8 @@ members := core $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.tom
 pins    := uv.lock scripts/bootstrap.py $(addsuffix /pyproject.toml,$(members))
 empty   :=
 space   := $(empty) $(empty)
+# The tests start hundreds of daemons and commands: each would compile the sources anew, which takes longer than they do.
+unexport PYTHONDONTWRITEBYTECODE
 export MYPYPATH := $(subst $(space),:,typings $(addsuffix /src,$(members)) $(wildcard contrib/*/src))
 
 # Where the servers of tests/kube are built: outside of the clone, so that the next one need not build them.
