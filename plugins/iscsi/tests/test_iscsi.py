@@ -161,6 +161,32 @@ def test_a_session_of_somebody_else_at_a_portal_that_no_volume_had_is_left_alone
     assert [str(each.portal) for each in site.initiator.sessions.values()] == ["10.0.0.2:3260"]
 
 
+def test_a_session_with_the_volume_s_own_disk_in_somebody_s_hands_is_kept(site: Site) -> None:
+    ready = volume().set_up(site.host)
+    shared = ready.device_target(site.host)
+    assert shared is not None
+    site.host.files.remove_tree(site.host.paths.state / "iscsi/disks")  # as a kubelet leaves it
+    site.host.mounts.unmount(shared)
+    site.host.busy[Path("/dev/sdb")] = ("database",)
+    ready.unmount_device(site.host)
+    assert list(site.initiator.sessions) == [1]
+
+
+@pytest.mark.parametrize("same_target", [True, False])
+def test_other_volumes_make_a_mount_ask_little_more(site: Site, same_target: bool) -> None:
+    def calls() -> int:
+        faulty = FaultHost(site.host)
+        volume().set_up(faulty).unmount_device(faulty)
+        return len(faulty.trace)
+
+    before, others = calls(), 20
+    for number in range(1, 1 + others):
+        target = site.target if same_target else site.initiator.target(f"{IQN}-{number}", "10.0.0.1")
+        site.initiator.map(target, number, f"36001405{number:04}")
+        volume(iqn=target.iqn, lun=number).set_up(site.host)
+    assert (calls() - before) / others < 25
+
+
 def test_a_session_with_a_disk_that_does_not_answer_is_kept(site: Site) -> None:
     site.initiator.map(site.target, 7, "36001405bb")
     ready = volume().set_up(site.host)

@@ -78,6 +78,11 @@ class Connection:
         return f"{_INTERFACE}{self.interface}/{self.portals[0]}-{self.iqn}{_LUN}{self.lun}"
 
     @property
+    def in_names(self) -> str:
+        """What the directories of all LUNs of its target have in their names."""
+        return f"-{self.iqn}{_LUN}"
+
+    @property
     def places(self) -> tuple[Portal, ...]:
         """The portals, to be compared and to be given to iscsiadm."""
         return tuple(Portal.parse(text) for text in self.portals)

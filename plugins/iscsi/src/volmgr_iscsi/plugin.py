@@ -152,7 +152,11 @@ class Iscsi(DiskVolume[IscsiSource]):
         return kept
 
     def _sharing(self, connection: Connection, directory: Path, host: Host) -> Sharing:
-        places = (place for mode in VolumeMode for place in self._places(self._top(mode, host), host))
+        """Look at the volumes of the same target and interface, and at no others."""
+        top = Path(connection.directory).parent
+        places = (
+            place for mode in VolumeMode for place in _below(self._top(mode, host) / top, host, connection.in_names)
+        )
         return Sharing.of(connection, directory, places, host)
 
     def _reached(
@@ -219,18 +223,22 @@ class Iscsi(DiskVolume[IscsiSource]):
     # What is found on disk
 
     def _places(self, top: Path, host: Host) -> Iterator[Path]:
-        records = Records(host)
         for interface in filter(is_interface_directory, host.files.names(top)):
-            for name in host.files.names(top / interface):
-                place = top / interface / name
-                if host.mounts.is_mount_point(place) or records.is_beside(place) or records.is_remembered(place):
-                    yield place
+            yield from _below(top / interface, host)
 
     def _spec_name(self, place: Path, host: Host) -> str:
         return Records(host).known(place).connection.name
 
     def _rebuilt(self, place: Path, host: Host) -> IscsiSource:
         return Records(host).known(place).source
+
+
+def _below(top: Path, host: Host, part: str = "") -> Iterator[Path]:
+    """Give the directories of an interface's volumes, with `part` in their names."""
+    records = Records(host)
+    for place in (top / name for name in host.files.names(top) if part in name):
+        if host.mounts.is_mount_point(place) or records.is_beside(place) or records.is_remembered(place):
+            yield place
 
 
 def _initiator(request: MountDevice[IscsiSource], kept: Remembered, host: Host) -> Initiator:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from volmgr.plugin import Host, ScsiAddress
+from volmgr.plugin import Host, OperationError, ScsiAddress
 from volmgr_iscsi.portals import Portal
 
 SESSIONS = Path("/sys/class/iscsi_session")
@@ -49,30 +50,27 @@ class Session:
 
 def sessions(iqn: str, interface: str, host: Host) -> tuple[Session, ...]:
     """Give the sessions with a target over an interface, exactly these; the oldest first."""
-    found = (_session(name, host) for name in host.files.names(SESSIONS))
-    return tuple(
-        sorted(
-            (each for each in found if each is not None and (each.iqn, each.interface) == (iqn, interface)),
-            key=lambda each: each.number,
-        )
-    )
+    found = (_session(name, iqn, interface, host) for name in host.files.names(SESSIONS))
+    return tuple(sorted((each for each in found if each is not None), key=lambda each: each.number))
 
 
-def _session(name: str, host: Host) -> Session | None:
-    """Read a session; None for one that ends, or that has no connection yet."""
-    place = _PLACE.search(host.files.read_link(SESSIONS / name) or "")
+def _session(name: str, iqn: str, interface: str, host: Host) -> Session | None:
+    """Read a session; None for another's, and for one that ends, or that has no connection yet."""
+    top = SESSIONS / name
+    if _text(top / "targetname", host) != iqn or _text(top / "ifacename", host) != interface:
+        return None  # of hundreds, most are: no more is read of them
+    place = _PLACE.search(host.files.read_link(top) or "")
     portal = next(_portals(name, host), None)
     if place is None or portal is None:
         return None
-    top = SESSIONS / name
     return Session(
         number=int(name.removeprefix("session")),
-        iqn=_text(top / "targetname", host),
-        interface=_text(top / "ifacename", host),
+        iqn=iqn,
+        interface=interface,
         portal=portal,
         state=_text(top / "state", host),
         host=int(place[1]),
-        target=int(_text(top / "target_id", host) or 0),
+        target=int(target) if (target := _text(top / "target_id", host)).isdecimal() else 0,
     )
 
 
@@ -87,4 +85,7 @@ def _portals(name: str, host: Host) -> Iterator[Portal]:
 
 
 def _text(path: Path, host: Host) -> str:
-    return (host.files.read(path) or b"").decode("utf-8", "replace").strip()
+    """Read a file of sysfs; empty when it went with its session."""
+    with suppress(OperationError):
+        return (host.files.read(path) or b"").decode("utf-8", "replace").strip()
+    return ""

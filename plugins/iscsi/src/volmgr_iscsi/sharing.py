@@ -48,7 +48,7 @@ class Sharing:
         return tuple(text for text in self.connection.portals if Portal.parse(text) in wanted)
 
     def needs(self, session: Session) -> bool:
-        """Say whether a session has a disk, other than the volume's, that another volume or process uses.
+        """Say whether a session has a disk that another volume or process uses, be it the volume's own, given back.
 
         One that does not run is not opened, which could wait for it, and is taken for used.
         """
@@ -56,5 +56,5 @@ class Sharing:
         return any(
             disk.address.lun in luns or disk.state != _RUNNING or not self.host.block.is_free(disk.device)
             for disk in self.host.scsi.disks()
-            if session.has(disk.address) and disk.address.lun != self.connection.lun
+            if session.has(disk.address)
         )
