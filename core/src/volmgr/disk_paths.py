@@ -244,8 +244,8 @@ class DiskPaths:
         return self._host.block.is_free(disk.device if over is None else over.device)
 
     def _refuse_others(self, answers: Mapping[ScsiDisk, str]) -> None:
-        was = self._remembered()
         for disk, who in answers.items():
+            was = self._remembered() or self._scsi.remembered_identity(disk)  # of one that a kubelet connected
             if was and who != was:
                 raise OperationError(
                     f"{self._cannot} {disk.device} ({disk.address}) leads to the disk {who} now, and the volume in use"

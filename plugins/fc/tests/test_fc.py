@@ -313,6 +313,17 @@ def test_a_volume_in_use_is_never_another_disk() -> None:
     assert host.table == before
 
 
+def test_a_volume_that_kubelet_connected_is_never_another_disk_either() -> None:
+    host = fabric_with_a_lun()
+    ready = volume(PORTS[0]).set_up(host)
+    host.files.remove_tree(host.paths.state / "fc")
+    host.storage.plug(address(), OTHER, size=2 * MIB)
+    with pytest.raises(OperationError, match=f"leads to the disk {OTHER} now, and the volume in use is {WWID}"):
+        ready.mount_device(host)
+    host.storage.plug(address(), WWID, size=2 * MIB)
+    assert ready.mount_device(host).device_path == "/dev/sdb"
+
+
 def test_volumes_that_are_the_same_disk_are_kept_apart_and_the_last_one_takes_it_away() -> None:
     plugin = FibreChannel()
     host = fabric_with_a_lun()

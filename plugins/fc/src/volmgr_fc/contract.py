@@ -85,9 +85,9 @@ def _erase(source: FibreChannelSource, host: Host) -> None:
 
 
 def _free(device: Path, host: Host) -> None:
-    """Unmount a device, and its maps for Pods, wherever they are."""
+    """Unmount a device, and let go of what locks it for Pods, wherever that is."""
+    for loop in host.block.find_loops(device):
+        host.block.detach_loop(loop)
     for entry in host.mounts.table():
         if entry.source == str(device) or entry.root == f"/{device.name}":
-            for loop in host.block.find_loops(entry.target):
-                host.block.detach_loop(loop)
             host.mounts.unmount(entry.target)
