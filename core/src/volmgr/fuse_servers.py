@@ -9,12 +9,15 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from volmgr.errors import OperationError, UncertainError
-from volmgr.messages import ServersAsked
+from volmgr.host.commands import UnkillableError
+from volmgr.host.noted import StuckHelper
+from volmgr.messages import Ask, ServersAsked
 from volmgr.model.volume import Presence
 from volmgr.report.events import Severity
 
@@ -26,6 +29,12 @@ PATIENCE = 2.0
 """Seconds that a server may take to say how full its file system is."""
 DEAD = "the volume is dead: the FUSE server behind it has gone; a new Pod has it mounted anew"
 SILENT = f"the volume may be dead: the FUSE server behind it has not answered within {PATIENCE:g} s; look at its driver"
+_ABORT = """
+abort=/sys/fs/fuse/connections/$0/abort
+[ -e $abort ] || exec unshare --mount sh -c "mount -t fusectl fusectl /sys/fs/fuse/connections && echo 1 > $abort"
+echo 1 > $abort
+"""
+"""Cuts the connection of a device's minor number; see `Documentation/filesystems/fuse` of Linux."""
 _GONE = frozenset({errno.ENOTCONN, errno.ECONNABORTED, errno.ESTALE})
 """What is said of what no server will ever answer for again."""
 
@@ -49,7 +58,9 @@ class FuseServers:
         self._served: Mapping[Key, Served] = {}
         self._asks = False
         self._silent: dict[str, tuple[float, float]] = {}
-        """By device, of those that did not answer: the pause, and when to ask again. A helper may hang in each."""
+        """By device, of those that did not answer: the pause, and when to ask again."""
+        self._stuck: dict[str, StuckHelper] = {}
+        """By device, who still waits for an answer and cannot be ended: no other one is asked beside it."""
 
     def note(self, served: Mapping[Key, Served]) -> None:
         """Take note of all mounts that have a server."""
@@ -58,23 +69,40 @@ class FuseServers:
     def keep(self, expected: Collection[Key]) -> bool:
         """Forget what is not expected any more; say whether anything is left."""
         self._served = {key: each for key, each in self._served.items() if key in expected}
-        return bool(self._served)
+        served = {each.device for each in self._served.values()}
+        self._stuck = {
+            device: each for device, each in self._stuck.items() if device in served or not each.ended.is_set()
+        }
+        return bool(self._served or self._stuck)
 
     def ask(self) -> None:
         """Ask each server whose turn it is, once for all of its mounts, unless some are being asked."""
         now = self._desk.outside.monotonic()
         places = {each.device: each.path for each in self._served.values()}
+        self._let_go(places)
         self._silent = {device: said for device, said in self._silent.items() if device in places}
-        due = {device: path for device, path in places.items() if self._silent.get(device, (0.0, now))[1] <= now}
+        due = {device: path for device, path in places.items() if self._is_due(device, now)}
         if self._asks or not due:
             return
         self._asks = True
         host, at = self._desk.host, self._desk.outside.wall()
         self._desk.outside.submit(lambda: asked(host, due, at))
 
+    def _let_go(self, places: Collection[str]) -> None:
+        """End what a helper still has of file systems that nobody has mounted any more."""
+        host, left = self._desk.host, self._stuck.keys() - places
+        if left:
+            self._desk.outside.submit(lambda: let_go(host, left))
+
+    def _is_due(self, device: str, now: float) -> bool:
+        helper = self._stuck.get(device)
+        return helper.ended.is_set() if helper is not None else self._silent.get(device, (0.0, now))[1] <= now
+
     def hear(self, message: ServersAsked) -> None:
         """Take note of what was answered, and tell whom it concerns."""
         self._asks = False
+        self._stuck = {device: each for device, each in self._stuck.items() if device not in message.answers}
+        self._stuck.update(message.stuck)
         now = self._desk.outside.monotonic()
         for device, problem in message.answers.items():
             pause = max(self._desk.config.health_interval, 2 * self._silent.pop(device, (0.0, 0.0))[0])
@@ -98,14 +126,38 @@ class FuseServers:
 
 def asked(host: Host, places: Mapping[str, Path], at: float) -> ServersAsked:
     """Ask the server behind each path, by device; on a worker."""
-    return ServersAsked(at, {device: trouble(host, path) for device, path in places.items()})
+    answers: dict[str, str] = {}
+    stuck: dict[str, StuckHelper] = {}
+    for device, path in places.items():
+        try:
+            answers[device] = trouble(host, path)
+        except UnkillableError as error:
+            answers[device], stuck[device] = SILENT, error.helper
+    return ServersAsked(at, answers, stuck)
+
+
+def let_go(host: Host, devices: Collection[str]) -> Ask:
+    """Cut the connections of those that are mounted nowhere: it is what the last unmount would have done; on a worker.
+
+    The helper that waits is all that keeps them, and with them their servers.
+    """
+    with suppress(OperationError):
+        mounted = {entry.device for entry in host.mounts.table()}
+        for device in devices:
+            major, _, minor = device.partition(":")
+            if device not in mounted and major == "0":
+                host.commands.run(("sh", "-c", _ABORT, minor), changes=False)
+    return Ask(lambda: None)
 
 
 def trouble(host: Host, path: Path) -> str:
-    """Say what is wrong with the server behind a path; nothing where it cannot be asked."""
-    argv = ("stat", "-f", "--", str(path))
+    """Say what is wrong with the server behind a path; nothing where it cannot be asked. Raises UnkillableError."""
     try:
-        said = host.commands.run(argv, accept=(0, 1), deadline=PATIENCE, environment={"LC_ALL": "C"}, changes=False)
+        with host.mounts.aside(path) as place:
+            argv = ("stat", "-f", "--", str(place))
+            said = host.commands.run(argv, accept=(0, 1), deadline=PATIENCE, environment={"LC_ALL": "C"}, changes=False)
+    except UnkillableError:
+        raise
     except UncertainError:
         return SILENT
     except OperationError:

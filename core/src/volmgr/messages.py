@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from volmgr.actual import ActualVolume
+from volmgr.host.noted import StuckHelper
 from volmgr.jobs import Result
 from volmgr.model.driver_info import DriverInfo
 from volmgr.model.objects import Node
@@ -66,6 +67,8 @@ class ServersAsked(msgspec.Struct, frozen=True):
 
     at: float
     answers: Mapping[str, str]
+    stuck: Mapping[str, StuckHelper] = {}
+    """By device the helpers that still wait for an answer, and cannot be ended."""
 
 
 class ServerHeard(msgspec.Struct, frozen=True):

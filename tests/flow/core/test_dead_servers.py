@@ -11,7 +11,9 @@ import pytest
 
 from volmgr.errors import UncertainError
 from volmgr.fuse_servers import DEAD, SILENT
+from volmgr.host.commands import UnkillableError
 from volmgr.host.interface import CommandResult, Host
+from volmgr.host.noted import StuckHelper
 from volmgr.plugin import Handles, Mount, Mounted, Unmount, Unmounted, VolumePlugin
 from volmgr.report.why import why
 from volmgr.testing import FakeHost
@@ -55,11 +57,14 @@ class Server:
 
     result: CommandResult = field(default_factory=lambda: CommandResult(0, "", ""))
     hangs: bool = False
+    stuck: StuckHelper | None = None
     asked: list[Path] = field(default_factory=list[Path])
 
     def __call__(self, argv: tuple[str, ...], stdin: bytes) -> CommandResult:
         del stdin
         self.asked.append(Path(argv[-1]))
+        if self.stuck is not None:
+            raise UnkillableError("stat did not end before its deadline, and cannot be killed", self.stuck)
         if self.hangs:
             raise UncertainError("stat did not end before its deadline and was killed")
         return self.result
@@ -140,6 +145,46 @@ def test_ever_fewer_helpers_hang_in_a_server_that_does_not_answer(node: TestNode
     server.hangs = True
     node.advance(1000 * HEALTH)
     assert len(server.asked) <= 11
+
+
+def test_while_a_helper_cannot_be_ended_no_other_one_comes_beside_it(node: TestNode, server: Server) -> None:
+    run(node, "web")
+    server.stuck = StuckHelper("stat", 4711)
+    node.advance(3 * HEALTH)
+    assert len(server.asked) == 1
+    assert SILENT in text_of(node, "web")
+    stuck, server.stuck = server.stuck, None
+    node.advance(1000 * HEALTH)
+    assert len(server.asked) == 1
+    stuck.ended.set()
+    node.advance(HEALTH)
+    assert len(server.asked) == 2
+    assert node.is_mounted("web")
+
+
+def test_who_waits_keeps_no_server_whose_last_mount_has_gone(node: TestNode, host: FakeHost, server: Server) -> None:
+    cut: list[str] = []
+
+    def cuts(argv: tuple[str, ...], _stdin: bytes) -> CommandResult:
+        cut.append(argv[-1])
+        return CommandResult(0, "", "")
+
+    host.programs["sh"] = cuts
+    for name in ("one", "two"):  # of one file system
+        run(node, name)
+    (device,) = {entry.device for entry in host.mounts.table() if entry.fstype == "fuse.sshfs"}
+    stuck = server.stuck = StuckHelper("stat", 4711)
+    node.advance(HEALTH + 1)
+    node.delete("uid-one")
+    node.advance(2 * HEALTH)
+    assert cut == []
+    node.delete("uid-two")
+    node.advance(HEALTH)
+    assert cut == [device.removeprefix("0:")]
+    stuck.ended.set()
+    node.advance(10 * HEALTH)
+    assert len(cut) == 1
+    assert node.reconciler.timers.next_due() is None
 
 
 def test_an_error_of_the_server_s_own_is_no_death(node: TestNode, server: Server) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.eventually import eventually
 from tests.root.host.fuse import SilentFuse
 from volmgr.errors import OperationError, SpecError, UncertainError, VolmgrError
+from volmgr.fuse_servers import trouble
 from volmgr.host import served, syscalls
 from volmgr.host.interface import Host
 from volmgr.host.local import local_host
@@ -72,6 +74,37 @@ def test_how_full_it_is_is_asked_by_a_process_that_is_given_up(host: Host, hung:
         host.filesystems.measure(hung)
     with pytest.raises(UncertainError, match=r"does not answer: process [0-9]+ is still waiting"):
         host.mounts.file_system(hung)
+
+
+def test_who_waits_for_an_answer_keeps_no_mount_busy(host: Host, target: Path) -> None:
+    for ask in (
+        lambda: host.mounts.file_system(target),
+        lambda: host.mounts.lives(target, deadline=0.3),
+        lambda: trouble(host, target),
+    ):
+        with SilentFuse(target) as fuse:
+            fuse.serve_until_asked()
+            with pytest.raises(UncertainError):
+                ask()
+            assert children()
+            host.mounts.unmount(target)
+            assert not host.mounts.is_mount_point(target)
+        eventually(lambda: not children(), "the end of who waited")
+
+
+def test_a_mount_is_named_by_its_own_path_whichever_way_it_is_asked(host: Host, target: Path) -> None:
+    with SilentFuse(target) as fuse:
+        fuse.refuse_all(errno.EIO)
+        with pytest.raises(OperationError, match=f"'{target}': Input/output error"):
+            host.mounts.lives(target)
+        with pytest.raises(OperationError, match=f"'{target}': Input/output error"):
+            host.mounts.file_system(target)
+        before = len(os.listdir("/proc/self/fd"))
+        with host.mounts.aside(target) as place:
+            assert place != target
+        with host.mounts.aside(target / "nothing") as place:
+            assert place == target / "nothing"
+        assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_forty_questions_leave_one_process(host: Host, hung: Path) -> None:

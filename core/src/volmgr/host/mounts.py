@@ -206,10 +206,10 @@ class KernelMounts:
 
     def _file_system_served(self, path: Path, attempt: str) -> FileSystem:
         try:
-            said = self._inquiries.ask(path, ("stat", "-f", "-L", f"--format={_STATFS}", "--", str(path)))
+            said = self._ask_file_system(path, "-L", f"--format={_STATFS}")
         except CommandError as error:
             raise OperationError(f"cannot {attempt}: {error.stderr.strip()}") from error
-        magic, block, blocks, available, inodes, free = said.stdout.split()
+        magic, block, blocks, available, inodes, free = said.split()
         size = int(block)
         return FileSystem(type_name(int(magic, 16)), size * int(blocks), size * int(available), int(inodes), int(free))
 
@@ -229,18 +229,43 @@ class KernelMounts:
         self.unmount(target, deadline=deadline)
         return False
 
+    @contextmanager
+    def aside(self, target: Path) -> Generator[Path]:
+        """Give a path to a copy of the mount, by this process' descriptor: who waits there holds only the copy."""
+        try:
+            found = syscalls.statx(str(target))
+            copy = syscalls.clone_mount(str(target)) if found.mount_root else -1
+        except OSError:  # dead, unbindable, or without CAP_SYS_ADMIN
+            copy = -1
+        if copy < 0:
+            yield target
+            return
+        try:
+            yield Path(f"/proc/{os.getpid()}/fd/{copy}")
+        finally:
+            os.close(copy)
+
     def _answers(self, target: Path, deadline: float) -> bool:
         """Ask a server whether it is there, by a process that can be killed; False when the mount is dead for good.
 
         By statfs: what stat says of a network file system may be a minute old.
         """
         try:
-            self._inquiries.ask(target, ("stat", "--file-system", "--format=%t", "--", str(target)), deadline=deadline)
+            self._ask_file_system(target, "--format=%t", deadline=deadline)
         except CommandError as error:
             if any(os.strerror(number) in error.stderr for number in _DEAD):
                 return False
             raise
         return True
+
+    def _ask_file_system(self, path: Path, *words: str, deadline: float | None = None) -> str:
+        argv = ("stat", "--file-system", *words, "--")
+        with self.aside(path) as place:
+            try:
+                return self._inquiries.ask(path, (*argv, str(place)), deadline=deadline).stdout
+            except CommandError as error:
+                said = error.stderr.replace(str(place), str(path))
+                raise CommandError((*argv, str(path)), error.exit_code, said) from error
 
     def _restrict(self, source: Path, target: Path, parsed: MountOptions) -> None:
         """Give a bind its flags, which the first mount(2) ignores; also one that a crash left without them."""

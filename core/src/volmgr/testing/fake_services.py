@@ -9,7 +9,7 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -112,6 +112,9 @@ class FakeMounts:
             return False
         self._await_server(mount.source, f"stat {target}")
         return True
+
+    def aside(self, target: Path) -> AbstractContextManager[Path]:
+        return nullcontext(target)
 
     def _await_server(self, source: str, command: str) -> None:
         if self.machine.hangs(source):
@@ -331,9 +334,10 @@ class FakeBlockDevices:
             if device in self.unreadable:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             content, disk = self.machine.device_content(device), self.machine.formatted(device)
-        if disk is not None:
-            content = content[:SUPERBLOCK] + _superblock(disk) + content[2 * SUPERBLOCK :]
-        return content[offset : offset + length]
+        end = offset + length
+        if disk is not None and offset < 2 * SUPERBLOCK:
+            content = content[:SUPERBLOCK] + _superblock(disk) + content[2 * SUPERBLOCK : end]
+        return content[offset:end]
 
     def identity(self, device: Path) -> str:
         with attempt(f"identify {device}"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -75,6 +76,13 @@ class Mounts(Protocol):
         """Say whether something is mounted on a directory that answers; what is dead for good is taken away.
 
         `deadline` is in seconds from now, for types that wait for a server; past it UncertainError is raised.
+        """
+        ...
+
+    def aside(self, target: Path) -> AbstractContextManager[Path]:
+        """Give, while within, another path to what is mounted on `target`, for a helper that may wait for its server.
+
+        One that waits there keeps no mount busy. Where nothing is mounted, or it cannot be had, it is `target`.
         """
         ...
 
