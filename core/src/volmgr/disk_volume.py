@@ -131,34 +131,36 @@ class DiskVolume(
 
     def _all_found(self, mode: VolumeMode, host: Host) -> Iterator[FoundDevice[S]]:
         for place in self._places(self._top(mode, host), host):
-            entry = host.mounts.entry(place) if mode is VolumeMode.FILESYSTEM else None
-            try:
-                source = self._rebuilt(place, host)
-            except NotReconstructible as error:
-                yield FoundDevice(target=place, problem=str(error))
-                continue
-            yield FoundDevice(
-                target=place,
-                spec=VolumeSpec(
-                    name=self._spec_name(place, host), type=self.handles[0].field, source=source, mode=mode
-                ),
-                device_path=entry.source if entry is not None else "",
-                selinux_label=mounted_label(entry.super_options) if entry is not None else "",
-                pod_uids=_pods_of(place, host) if mode is VolumeMode.BLOCK else (),
-            )
+            yield self._found(place, mode, host)
+
+    def _found(self, place: Path, mode: VolumeMode, host: Host) -> FoundDevice[S]:
+        entry = host.mounts.entry(place) if mode is VolumeMode.FILESYSTEM else None
+        try:
+            source = self._rebuilt(place, host)
+        except NotReconstructible as error:
+            return FoundDevice(target=place, problem=str(error))
+        return FoundDevice(
+            target=place,
+            spec=VolumeSpec(name=self._spec_name(place, host), type=self.handles[0].field, source=source, mode=mode),
+            device_path=entry.source if entry is not None else "",
+            selinux_label=mounted_label(entry.super_options) if entry is not None else "",
+            pod_uids=_pods_of(place, host) if mode is VolumeMode.BLOCK else (),
+        )
 
     def reconstruct(self, found: Found, host: Host) -> Reconstructed[S]:
         """Say whose a Pod's directory or link is: that of the node's mount, or block map, of the same device."""
-        device = self._number(found.path, found.mode, host)
-        for each in self._all_found(found.mode, host):
-            place = each.target if found.mode is VolumeMode.FILESYSTEM else each.target / found.pod_uid
-            if device and each.spec is not None and self._number(place, found.mode, host) == device:
+        device, top = self._number(found.path, found.mode, host), self._top(found.mode, host)
+        for place in self._places(top, host) if device else ():
+            shown = place if found.mode is VolumeMode.FILESYSTEM else place / found.pod_uid
+            if self._number(shown, found.mode, host) != device:
+                continue  # before anything is read of it: there may be hundreds, and this is asked for each Pod
+            each = self._found(place, found.mode, host)
+            if each.spec is not None:
                 return Reconstructed(
                     spec=replace(each.spec, name=found.spec_name),
                     device_path=each.device_path,
                     selinux_label=each.selinux_label,
                 )
-        top = self._top(found.mode, host)
         raise NotReconstructible(f"{found.path} does not say which volume it is: nothing below {top} is of its device")
 
     @staticmethod
@@ -211,7 +213,8 @@ class DiskVolume(
 
     def _is_used(self, request: MountDevice[S], host: Host) -> bool:
         if request.mode is VolumeMode.BLOCK:
-            return bool(_pods_of(request.target, host))
+            places = (request.target / name for name in _pods_of(request.target, host))  # plain files after a reboot
+            return any((info := host.files.info(place)) is not None and info.kind == "block" for place in places)
         return host.mounts.is_mount_point(request.target)
 
     def _device_mount(self, request: MountDevice[S], device: Path, host: Host) -> DeviceMount:

@@ -419,6 +419,17 @@ def test_after_a_reboot_a_volume_is_connected_anew() -> None:
     assert ready.mount_device(host).device_path == "/dev/dm-0"
 
 
+def test_after_a_reboot_what_was_a_device_is_a_file_and_no_use() -> None:
+    host = fabric_with_a_lun(multipathd=True)
+    ready = volume(*PORTS, mode=VolumeMode.BLOCK).set_up(host)
+    ready.mount(host)
+    host.reboot()
+    map_lun(host, OTHER)
+    host.storage.slow = True
+    assert ready.mount_device(host).device_path == "/dev/dm-0"  # waited for, although the kernel has a path before
+    assert [found.wwid for found in host.storage.maps] == [OTHER]
+
+
 # What is on disk
 
 
