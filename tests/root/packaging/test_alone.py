@@ -1,6 +1,7 @@
 """Each volume type alone beside the core: wheels of this tree in an environment that has nothing else of it."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,16 +37,42 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return wheel(ROOT / "core", tmp_path_factory.mktemp("core"))
 
 
+@pytest.fixture(scope="session")
+def begun(tmp_path_factory: pytest.TempPathFactory, core: Path) -> Path:
+    """An environment of the core with no type, which has byte code of what the suite needs: each type's begins so."""
+    venv = tmp_path_factory.mktemp("begun") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    install(venv, f"volmgr[testing] @ {core.as_uri()}")
+    command = [*suite(venv, "volmgr.testing.loopdisk:LoopDisk"), "--collect-only"]
+    subprocess.run(command, check=True, capture_output=True, cwd=venv.parent, env=environment())
+    return venv
+
+
 @pytest.fixture
-def venv(tmp_path: Path, core: Path, name: str) -> Path:
+def venv(tmp_path: Path, core: Path, begun: Path, name: str) -> Path:
     """An environment of the core and one type, dependencies as they are locked."""
     venv = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-    pins = Path(sys.prefix) / "requirements.txt"  # scripts/bootstrap.py leaves it there
+    shutil.copytree(begun, venv, symlinks=True, copy_function=os.link)
     plugin = wheel(ROOT / "plugins" / name, tmp_path / "wheel")
-    wanted = f"volmgr[{EXTRAS.get(name, 'testing')}] @ {core.as_uri()}"
-    uv("pip", "install", "--python", venv, "--constraint", pins, wanted, plugin)
+    install(venv, f"volmgr[{EXTRAS.get(name, 'testing')}] @ {core.as_uri()}", plugin)
     return venv
+
+
+def install(venv: Path, *wanted: str | Path) -> None:
+    """Install packages and what they need, as it is locked."""
+    pins = Path(sys.prefix) / "requirements.txt"  # scripts/bootstrap.py leaves it there
+    uv("pip", "install", "--python", venv, "--constraint", pins, *wanted)
+
+
+def suite(venv: Path, plugin: str) -> list[str]:
+    """Give the command line of the contract suite."""
+    pytest_argv = [str(venv / "bin/python"), "-m", "pytest", "-q", "--pyargs"]
+    return [*pytest_argv, "volmgr.testing.contract", "--volmgr-plugin", plugin]
+
+
+def environment() -> dict[str, str]:
+    """Give this process's environment without what is said to Python and pytest."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "PYTHON"))}
 
 
 @pytest.mark.timeout(600)
@@ -55,11 +82,8 @@ def test_a_type_alone_beside_the_core_keeps_its_promises_on_each_host(venv: Path
     assert {each for each in installed if each.startswith("volmgr")} == {"volmgr", f"volmgr-{name}"}
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "PYTHON"))}
-    pytest_argv = [str(venv / "bin/python"), "-m", "pytest", "-q", "--pyargs"]
-    suite = [*pytest_argv, "volmgr.testing.contract", "--volmgr-plugin", name]
     for host in ("fake",) if name in IN_THE_VM else ("fake", "real"):
-        command = ["unshare", "--mount", "--propagation", "private", *suite, "--volmgr-host", host]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=elsewhere, env=environment)
+        command = ["unshare", "--mount", "--propagation", "private", *suite(venv, name), "--volmgr-host", host]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=elsewhere, env=environment())
         assert done.returncode == 0, done.stdout + done.stderr
         assert "skipped" not in done.stdout
