@@ -81,6 +81,8 @@ def test_who_waits_for_an_answer_keeps_no_mount_busy(host: Host, target: Path) -
         lambda: host.mounts.file_system(target),
         lambda: host.mounts.lives(target, deadline=0.3),
         lambda: trouble(host, target),
+        lambda: host.files.info(target),
+        lambda: host.filesystems.measure(target),
     ):
         with SilentFuse(target) as fuse:
             fuse.serve_until_asked()
@@ -99,6 +101,8 @@ def test_a_mount_is_named_by_its_own_path_whichever_way_it_is_asked(host: Host, 
             host.mounts.lives(target)
         with pytest.raises(OperationError, match=f"'{target}': Input/output error"):
             host.mounts.file_system(target)
+        with pytest.raises(OperationError, match=f"'{target}': Input/output error"):
+            host.files.info(target)
         before = len(os.listdir("/proc/self/fd"))
         with host.mounts.aside(target) as place:
             assert place != target

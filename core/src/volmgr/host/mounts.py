@@ -10,7 +10,7 @@ import logging
 import os
 import stat
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from volmgr.errors import BusyError, CommandError, OperationError, UncertainError
@@ -229,21 +229,9 @@ class KernelMounts:
         self.unmount(target, deadline=deadline)
         return False
 
-    @contextmanager
-    def aside(self, target: Path) -> Generator[Path]:
-        """Give a path to a copy of the mount, by this process' descriptor: who waits there holds only the copy."""
-        try:
-            found = syscalls.statx(str(target))
-            copy = syscalls.clone_mount(str(target)) if found.mount_root else -1
-        except OSError:  # dead, unbindable, or without CAP_SYS_ADMIN
-            copy = -1
-        if copy < 0:
-            yield target
-            return
-        try:
-            yield Path(f"/proc/{os.getpid()}/fd/{copy}")
-        finally:
-            os.close(copy)
+    def aside(self, target: Path) -> AbstractContextManager[Path]:
+        """Give a path to a copy of the mount: who waits there holds only the copy."""
+        return served.aside(target)
 
     def _answers(self, target: Path, deadline: float) -> bool:
         """Ask a server whether it is there, by a process that can be killed; False when the mount is dead for good.
@@ -260,7 +248,7 @@ class KernelMounts:
 
     def _ask_file_system(self, path: Path, *words: str, deadline: float | None = None) -> str:
         argv = ("stat", "--file-system", *words, "--")
-        with self.aside(path) as place:
+        with served.aside(path) as place:
             try:
                 return self._inquiries.ask(path, (*argv, str(place)), deadline=deadline).stdout
             except CommandError as error:

@@ -10,6 +10,8 @@ import errno
 import os
 import stat
 from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from volmgr.host import mount_table, stat_mount, syscalls
@@ -38,6 +40,25 @@ def is_served(path: str | Path, *, follow: bool = False) -> bool:
 def is_served_at(descriptor: int) -> bool:
     """Say whether a server answers for what is open as O_PATH."""
     return type_of(syscalls.statx(descriptor=descriptor)) not in LOCAL_TYPES
+
+
+@contextmanager
+def aside(target: Path) -> Generator[Path]:
+    """Give a path, by a descriptor of this process, to a copy of the mount on `target`; or that, where there is none.
+
+    Who waits there for ever keeps the copy, which is mounted nowhere, and not the mount. It is a symbolic link.
+    """
+    try:
+        copy = syscalls.clone_mount(str(target)) if syscalls.statx(str(target)).mount_root else -1
+    except OSError:  # missing, dead, unbindable, or without CAP_SYS_ADMIN
+        copy = -1
+    if copy < 0:
+        yield target
+        return
+    try:
+        yield Path(f"/proc/{os.getpid()}/fd/{copy}")
+    finally:
+        os.close(copy)
 
 
 def type_of(found: syscalls.Statx) -> str:
