@@ -8,6 +8,7 @@ import pytest
 from plugins.iscsi.tests.iscsi_site import DATABASE, IQN, Site
 
 from volmgr.plugin import (
+    CommandResult,
     ObjectMeta,
     OperationError,
     PersistentVolume,
@@ -426,6 +427,19 @@ def test_all_portals_silent_is_the_failure_of_the_portal(site: Site) -> None:
     site.host.machine.silent |= {"10.0.0.1", "10.0.0.2"}
     with pytest.raises(UnansweredError):
         volume("10.0.0.1", "10.0.0.2").mount_device(site.host)
+    assert site.is_clean
+
+
+def test_a_session_that_is_lost_at_once_is_told(site: Site) -> None:
+    def iscsiadm(argv: tuple[str, ...], stdin: bytes) -> CommandResult:
+        result = site.initiator.program(argv, stdin)
+        if "--login" in argv:
+            site.initiator.set_state(1, "FAILED")
+        return result
+
+    site.host.programs["iscsiadm"] = iscsiadm
+    with pytest.raises(UnansweredError, match="lost as soon as it was there"):
+        volume().mount_device(site.host)
     assert site.is_clean
 
 

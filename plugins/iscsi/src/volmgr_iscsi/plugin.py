@@ -28,6 +28,7 @@ from volmgr.plugin import (
     Pod,
     Reference,
     Requirement,
+    UnansweredError,
     UncertainError,
     UnmountDevice,
     VolmgrError,
@@ -121,7 +122,7 @@ class Iscsi(DiskVolume[IscsiSource]):
             initiator.forget_asked(Portal.parse(kept.asking))
         failures = initiator.log_in()
         if not initiator.look().addresses:
-            raise _worst(failures)
+            raise _worst(failures, initiator.connection)
         disk = self._reached(request, initiator, host, in_use=self._is_used(request, host))
         kept = replace(kept, asking="")
         if kept.missing != tuple(failures):
@@ -263,9 +264,11 @@ def _portal(text: str) -> str:
         return text
 
 
-def _worst(failures: Mapping[str, VolmgrError]) -> VolmgrError:
+def _worst(failures: Mapping[str, VolmgrError], connection: Connection) -> VolmgrError:
     """Give the failure that leaves the most behind: where one may be at work still, nothing is known to be clean."""
     found = list(failures.values())
+    if not found:
+        return UnansweredError(f"each session with {connection.iqn} was lost as soon as it was there")
     return next((each for each in found if isinstance(each, UncertainError)), found[0])
 
 
