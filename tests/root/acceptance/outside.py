@@ -129,8 +129,9 @@ class Outside:
                     assert b"READY=1" in channel.recv(4096), self.log.read_text()
                 else:
                     eventually(self.answers, "a daemon that listens")
-            except BaseException:
+            except BaseException as error:
                 self.kill()
+                error.add_note(self.log.read_text())
                 raise
 
     def launch(self, environment: Mapping[str, str]) -> Process:

@@ -27,8 +27,11 @@ def fabric(_fabric: FibreChannel) -> Iterator[FibreChannel]:
     """The fabric, with two ports of a storage that shows no LUN yet."""
     _fabric.until_remote_ports(2)
     yield _fabric
+    left = _fabric.disks()
+    _fabric.forget_disks()
     for lun in _fabric.luns():
         _fabric.unmap(lun)
+    assert left == ()
 
 
 @pytest.fixture

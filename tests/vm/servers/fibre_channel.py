@@ -175,5 +175,10 @@ class FibreChannel:
             )
         )
 
+    def forget_disks(self) -> None:
+        """Let the node's kernel forget each disk, which nobody uses; what a test that failed has left."""
+        for name in self.disks():
+            put(Path(f"/sys/block/{name}/device/delete"), "1")
+
     def _group(self, card: str) -> Path:
         return _FC / _with_colons(wwpn(card)) / "tpgt_1"
