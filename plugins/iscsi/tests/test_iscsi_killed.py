@@ -1,10 +1,10 @@
-"""A daemon that is killed at any call of its host: the next one gives everything back, or goes on."""
+"""A daemon that is killed at any call of its host, or whose call fails: what it began is given back, or goes on."""
 
 import pytest
 from plugins.iscsi.tests.iscsi_site import Site
 from plugins.iscsi.tests.test_iscsi import SECRET, volume, with_secret
 
-from volmgr.plugin import SecretReference
+from volmgr.plugin import OperationError, SecretReference, UncertainError, VolmgrError
 from volmgr.testing import Fault, FaultHost, Killed
 
 VOLUME = with_secret(
@@ -66,3 +66,35 @@ def test_a_daemon_killed_while_it_disconnects_leaves_nothing_for_good() -> None:
         assert left(site) == [], f"killed at call {at}"
         assert site.is_clean
     assert at > 50
+
+
+def test_a_call_that_fails_while_it_connects_leaves_nothing_but_where_it_says_so() -> None:
+    at, calls = 0, 1
+    while at < calls:
+        at, site = at + 1, site_with_chap()
+        faulty = FaultHost(site.host, [Fault(at, OperationError("no"))])
+        try:
+            VOLUME.set_up(faulty)
+        except UncertainError:
+            pass
+        except VolmgrError:
+            assert left(site) == [], f"call {at} failed: {faulty.trace[at - 1]}"
+        VOLUME.unmount_device(site.host)
+        assert left(site) == [], f"call {at} failed: {faulty.trace[at - 1]}"
+        assert site.is_clean
+        calls = len(faulty.trace)
+
+
+def test_a_call_that_fails_while_it_disconnects_is_told_unless_nothing_is_left() -> None:
+    at, calls = 0, 1
+    while at < calls:
+        at, site = at + 1, site_with_chap()
+        ready = VOLUME.set_up(site.host)
+        faulty = FaultHost(site.host, [Fault(at, OperationError("no"))])
+        try:
+            ready.unmount_device(faulty)
+        except VolmgrError:
+            ready.unmount_device(site.host)
+        assert left(site) == [], f"call {at} failed: {faulty.trace[at - 1]}"
+        assert site.is_clean
+        calls = len(faulty.trace)

@@ -28,7 +28,7 @@ _ONCE = "1"
 """How often open-iscsi tries a first login by itself: who tries again is volmgr."""
 
 
-def _untold(_portal: str) -> None:
+def _untold(_portals: tuple[str, ...]) -> None:
     """Tell nobody."""
 
 
@@ -39,8 +39,8 @@ class Initiator:
     connection: Connection
     host: Host
     left: Callable[[], float]
-    asking: Callable[[str], None] = _untold
-    """Told of the portal that is asked by a record that is made for that, before; told of none after."""
+    asking: Callable[[tuple[str, ...]], None] = _untold
+    """Told, before, of all portals that have a record just to be asked by it; and again when one has not any more."""
     chap: Chap = field(default_factory=Chap)
 
     # What there is
@@ -119,11 +119,11 @@ class Initiator:
         if records:
             self.iscsiadm.delete_node(iqn, place, interface)
 
-    def forget_asked(self, place: Portal) -> None:
-        """Delete the record that a portal was asked by, which has secrets; gone is success."""
-        clear_rests(discovery_records(place, self.host), self.host)
-        self.iscsiadm.delete_discovery(place, self.connection.interface)
-        self.asking("")
+    def forget_asked(self, portals: Collection[str]) -> None:
+        """Delete the records that portals were asked by, which have secrets; gone is success."""
+        for place in map(Portal.parse, portals):
+            clear_rests(discovery_records(place, self.host), self.host)
+            self.iscsiadm.delete_discovery(place, self.connection.interface)
 
 
 class _Logins:
@@ -137,6 +137,7 @@ class _Logins:
         self._patience = initiator.host.settings_of(IscsiSettings).login_timeout
         self._offers: tuple[Offer, ...] = ()
         self._has_interface = False
+        self._asking: set[str] = set()
         self.there: set[Portal] = set()
         self.hopeless: dict[Portal, VolmgrError] = {}
         """What must not be tried again in this operation: it costs its whole patience, or may still be at work."""
@@ -210,18 +211,22 @@ class _Logins:
     @contextmanager
     def _discovery_record(self, place: Portal, lines: Mapping[str, str]) -> Generator[None]:
         """Let a portal's record have the secrets as long as it is asked, and be afterwards what it was."""
-        interface, there = self._connection.interface, discovery_records(place, self._host)
+        interface, text = self._connection.interface, str(place)
+        there = () if text in self._asking else discovery_records(place, self._host)
         before = {record: self._host.files.read(record) or b"" for record in there}
 
         def undo() -> None:
             if not there:
-                self._initiator.forget_asked(place)
+                self._initiator.forget_asked((text,))
+                self._asking.discard(text)
+                self._initiator.asking(tuple(self._asking))
             for record, content in before.items():
                 self._host.files.write(record, content, 0o600)
 
         with taken_back(undo, f"asking portal {place}"):
             if not there:
-                self._initiator.asking(str(place))
+                self._asking.add(text)
+                self._initiator.asking(tuple(self._asking))
                 self._iscsiadm.make_discovery(place, interface)
             record = one_of(discovery_records(place, self._host), f"portal {place}")
             set_lines(record, self._bounded(lines), self._host)

@@ -119,12 +119,13 @@ class Iscsi(DiskVolume[IscsiSource]):
         kept = self._remembered(request, host)
         initiator = _initiator(request, kept, host)
         if kept.asking:
-            initiator.forget_asked(Portal.parse(kept.asking))
+            initiator.forget_asked(kept.asking)
+            initiator.asking(())
         failures = initiator.log_in()
         if not initiator.look().addresses:
             raise _worst(failures, initiator.connection)
         disk = self._reached(request, initiator, host, in_use=self._is_used(request, host))
-        kept = replace(kept, asking="")
+        kept = replace(kept, asking=())
         if kept.missing != tuple(failures):
             Records(host).write(request.target, replace(kept, missing=tuple(failures), tries=0))
         return replace(disk, notices=(*disk.notices, *_notices(request.spec, failures)))
@@ -142,7 +143,7 @@ class Iscsi(DiskVolume[IscsiSource]):
             kept = Remembered(
                 connection=connection,
                 target_portal=request.spec.source.target_portal,
-                asking="" if kept is None else kept.asking,
+                asking=() if kept is None else kept.asking,
                 foreign=() if was_connected else self._sharing(connection, directory, host).foreign(),
                 boot_id=boot_id,
             )
@@ -195,7 +196,7 @@ class Iscsi(DiskVolume[IscsiSource]):
         initiator = _initiator(again, kept, host)
         failures = initiator.log_in()
         disk = self._reached(again, initiator, host, in_use=True)
-        now = replace(kept, asking="", missing=tuple(failures), tries=kept.tries + 1)
+        now = replace(kept, asking=(), missing=tuple(failures), tries=kept.tries + 1)
         return now, (*disk.notices, *_notices(request.spec, failures))
 
     def _disconnect(self, request: UnmountDevice, host: Host) -> None:
@@ -205,8 +206,7 @@ class Iscsi(DiskVolume[IscsiSource]):
         kept = records.known(directory)
         left = partial(_left, request.deadline, host)
         initiator = Initiator(connection=kept.connection, host=host, left=left)
-        if kept.asking:
-            initiator.forget_asked(Portal.parse(kept.asking))
+        initiator.forget_asked(kept.asking)
         self._disk(request, host).take_away(initiator.look_at_all, device=request.device_path)
         sharing = self._sharing(kept.connection, directory, host)
         foreign = kept.foreign
@@ -247,7 +247,7 @@ def _initiator(request: MountDevice[IscsiSource], kept: Remembered, host: Host) 
         connection=kept.connection,
         host=host,
         left=partial(_left, request.deadline, host),
-        asking=lambda portal: Records(host).write(request.target, replace(kept, asking=portal)),
+        asking=lambda portals: Records(host).write(request.target, replace(kept, asking=portals)),
         chap=Chap.of(request.spec, request.objects),
     )
 

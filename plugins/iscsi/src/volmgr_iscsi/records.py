@@ -31,8 +31,8 @@ class Remembered:
     """Portals that could not be logged in at."""
     tries: int = 0
     """How often they were tried again."""
-    asking: str = ""
-    """The portal that is just being asked by a record with secrets, which goes also when we are killed."""
+    asking: tuple[str, ...] = ()
+    """Portals that are just being asked by records with secrets, which go also when we are killed."""
     boot_id: str = ""
     """When that was: sessions end with a boot."""
 
@@ -128,7 +128,7 @@ def _decoded(fields: Mapping[str, object]) -> Remembered:
         foreign=_portals(fields["foreign"]),
         missing=_portals(fields["missing"]),
         tries=int(str(fields["tries"])),
-        asking=_portals([asking])[0] if (asking := fields.get("asking", "")) else "",
+        asking=_portals(fields.get("asking", [])),
         boot_id=str(fields["boot_id"]),
     )
 

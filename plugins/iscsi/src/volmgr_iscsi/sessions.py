@@ -5,9 +5,9 @@ Source: `Documentation/ABI` has none of it; `drivers/scsi/scsi_transport_iscsi.c
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,6 +86,9 @@ def _portals(name: str, host: Host) -> Iterator[Portal]:
 
 def _text(path: Path, host: Host) -> str:
     """Read a file of sysfs; empty when it went with its session."""
-    with suppress(OperationError):
+    try:
         return (host.files.read(path) or b"").decode("utf-8", "replace").strip()
-    return ""
+    except OperationError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ENODEV:  # it is just going
+            return ""
+        raise
