@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.root.host.fuse import SilentFuse
-from volmgr.errors import BusyError, OverdueError
+from volmgr.errors import BusyError, OverdueError, UncertainError, says_silent
 from volmgr.host.interface import Host
 from volmgr.host.mount_points import unmount_served
 
@@ -51,6 +51,29 @@ def test_a_mount_that_is_used_is_named_as_busy_when_its_server_answers(host: Hos
             unmount_served(target, host, force_after=5)
         assert host.mounts.is_mount_point(target)
         os.close(user)
+
+
+def test_a_helper_of_the_type_that_asks_the_server_first_does_not_keep_force_waiting(
+    host: Host, target: Path, silent: SilentFuse
+) -> None:
+    helper = Path("/sbin/umount.fuse.silent")  # as umount.nfs, which tells a server of version 3
+    helper.write_text("#!/bin/sh\nexec sleep 100\n")
+    helper.chmod(0o755)
+    try:
+        unmount_served(target, host, force_after=PATIENCE)
+    finally:
+        helper.unlink()
+    assert host.mounts.entry(target) is None
+    assert not silent.was_asked()
+
+
+@pytest.mark.usefixtures("silent", "user")
+def test_without_time_to_wait_for_the_server_nothing_is_forced(host: Host, target: Path) -> None:
+    for left in (-1.0, 0.0, 0.3):
+        with pytest.raises(UncertainError, match="no time is left") as caught:
+            unmount_served(target, host, force_after=60, until=host.clock() + left)
+        assert not says_silent(caught.value)
+    assert host.mounts.is_mount_point(target)
 
 
 @pytest.mark.usefixtures("silent", "user")

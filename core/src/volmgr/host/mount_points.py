@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 FORCE_DEADLINE = 30.0
 """Seconds that a forced, or a lazy, unmount may take: it ends calls of others, and may wait for them to end."""
 
+LEAST_PATIENCE = 5.0
+"""Seconds that a server has to answer, at the least, unless it is forced after less."""
+
 _FORCES = 3
 """How often a busy mount is forced: who is freed from a call ends, and then waits for the server to close its file."""
 
@@ -46,9 +49,14 @@ def unmount_served(
 
     A forced unmount ends every call that waits for the server, with an error; so it is not done while anybody else has
     the same file system mounted. `lazy` says whether a mount that even this cannot free is detached all the same:
-    whoever still waits in it goes on waiting. `until` is on the host's clock. Raises BusyError, OverdueError.
+    whoever still waits in it goes on waiting. `until` is on the host's clock; with no time left before it nothing is
+    done. Raises BusyError, OverdueError.
     """
-    patience = max(0.0, min(force_after, until - host.clock()))
+    patience = min(force_after, until - host.clock())
+    if patience < min(force_after, LEAST_PATIENCE):  # a server that was hardly asked is not silent
+        raise UncertainError(
+            f"{target} is not unmounted yet: no time is left to wait for its server; it is tried again"
+        )
     try:
         host.mounts.unmount_below(target, deadline=patience)
     except (BusyError, UncertainError) as error:

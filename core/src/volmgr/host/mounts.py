@@ -287,7 +287,8 @@ class KernelMounts:
             flags = (syscalls.UMOUNT_DETACH if lazy else 0) | (syscalls.UMOUNT_FORCE if force else 0)
             return _unmount_once(target, flags | syscalls.UMOUNT_NOFOLLOW)
         _refuse_links(target)
-        words = [flag for flag, given in (("-l", lazy), ("-f", force)) if given]
+        # umount.nfs tells a server of version 3 first, and waits for it, also when it is forced.
+        words = [flag for flag, given in (("-i", lazy or force), ("-l", lazy), ("-f", force)) if given]
         result = self._commands.run(
             ("umount", "--no-canonicalize", *words, str(canonical(target))),
             deadline=HELPER_DEADLINE if deadline is None else deadline,
