@@ -315,7 +315,7 @@ def test_a_server_that_answers_late_is_waited_for_as_long_as_the_configuration_s
     host = host_with_export().with_settings(NfsSettings(force_after=7))
     ready = volume()
     ready.mount(host)
-    for left, waited in ((100.0, 7.0), (6.0, 6.0)):
+    for left, waited in ((100.0, 7.0), (3.0, 3.0)):
         faulty = FaultHost(host)
         request = replace(ready.unmount_request(host), deadline=host.clock() + left)
         Nfs().unmount(request, faulty)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FORCE_DEADLINE = 30.0
 """Seconds that a forced, or a lazy, unmount may take: it ends calls of others, and may wait for them to end."""
 
-LEAST_PATIENCE = 5.0
+LEAST_PATIENCE = 2.0
 """Seconds that a server has to answer, at the least, unless it is forced after less."""
 
 _FORCES = 3
