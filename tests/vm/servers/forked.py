@@ -1,7 +1,8 @@
 """Processes that have imported volmgr before they begin: an emulated processor takes ten seconds for that.
 
-One process of this module has imported everything, and does nothing but fork. What it forks is as what one executes:
-a process of its own, its command line given, its standard streams on files, signals as at the beginning.
+What runs the tests (`tests.vm.inside`) imports everything once, forks a process that does nothing but fork, and goes on
+to be pytest. What that process forks is as what one executes: its command line given, its standard streams on files,
+signals as at the beginning.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 PATIENCE = 300.0
 """Seconds that the forking process may take for what it is asked."""
@@ -80,18 +81,26 @@ class Forking:
     """The process that forks; made once, it ends with whoever made it."""
 
     def __init__(self) -> None:
+        """Fork it off this process, which has imported what it should know, and has no other thread."""
         self._codes: dict[int, int] = {}
         self._heard = threading.Condition()
         self._begun: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._asking = threading.Lock()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        asked, ask = os.pipe()
+        heard, tell = os.pipe()
+        if not os.fork():
+            os.close(ask)
+            os.close(heard)
+            _redirect(0, asked)
+            _redirect(1, tell)
+            _serve()
+        os.close(asked)
+        os.close(tell)
+        self._ask, self._answers = os.fdopen(ask, "w"), os.fdopen(heard)
         threading.Thread(target=self._hear, daemon=True).start()
 
     def _hear(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        for line in self._answers:
             message: dict[str, int] = json.loads(line)
             with self._heard:
                 if "ended" in message:
@@ -124,9 +133,8 @@ class Forking:
             "input": text,
             "directory": str(Path.cwd()),
         }
-        assert self._process.stdin is not None
         with self._asking:
-            print(json.dumps(said), file=self._process.stdin, flush=True)
+            print(json.dumps(said), file=self._ask, flush=True)
             return Forked(self._begun.get(timeout=PATIENCE), self)
 
     def run(self, entry: str, argv: Sequence[str], *, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -143,13 +151,28 @@ class Forking:
             return self._codes.get(pid)
 
 
-def _serve() -> None:
-    """Fork for whoever speaks on standard input, until that ends."""
+_begun: list[Forking] = []
+
+
+def begin() -> None:
+    """Import what daemons and commands need, and have them forked from now on."""
     for module in PRELOADED:
         importlib.import_module(module)
     sys.modules["volmgr.discovery"].load()  # and with them the volume types
     sys.modules["volmgr.manifest"].prepare()
     gc.freeze()  # nobody of those that are forked copies what all have
+    _begun.append(Forking())
+
+
+def forking() -> Forking:
+    """Give the process that forks."""
+    if not _begun:
+        raise RuntimeError("nobody forks: pytest of a guest is started by `.venv/bin/python -m tests.vm.inside`")
+    return _begun[0]
+
+
+def _serve() -> Never:
+    """Fork for whoever speaks on standard input, until that ends."""
     running: dict[int, int] = {}
     poll = select.poll()
     poll.register(0, select.POLLIN)
@@ -165,7 +188,7 @@ def _serve() -> None:
                 continue
             more = os.read(0, 1 << 16)
             if not more:
-                return
+                os._exit(0)
             asked += more
             if not asked.endswith(b"\n"):
                 continue
@@ -178,8 +201,8 @@ def _serve() -> None:
             print(json.dumps({"begun": pid}), flush=True)
 
 
-def _become(said: Mapping[str, Any], inherited: Mapping[int, int]) -> None:
-    """Be the process that is asked for; never returns."""
+def _become(said: Mapping[str, Any], inherited: Mapping[int, int]) -> Never:
+    """Be the process that is asked for."""
     code = 1
     try:
         os.setsid()
@@ -216,7 +239,3 @@ def _memory(text: str) -> int:
 def _redirect(number: int, descriptor: int) -> None:
     os.dup2(descriptor, number)
     os.close(descriptor)
-
-
-if __name__ == "__main__":
-    _serve()

@@ -7,22 +7,16 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.eventually import PATIENCE, eventually
 from tests.root.acceptance.outside import Outside, Process, mounts_below, pod
-from tests.vm.servers.forked import Forking
+from tests.vm.servers.forked import forking
 from volmgr.cli.client import Client, Refused, quote
 
 QUICK: Mapping[str, Any] = {"removal_settle": "50ms", "backoff_initial": "50ms", "backoff_max": "1s"}
 """Options of a daemon that tries again at once."""
-
-
-@cache
-def _forking() -> Forking:
-    return Forking()
 
 
 class VmNode(Outside):
@@ -40,11 +34,11 @@ class VmNode(Outside):
 
     def launch(self, environment: Mapping[str, str]) -> Process:
         """Fork the daemon off a process that has imported it: else each start would take ten seconds here."""
-        return _forking().start("volmgr.daemon:main", self.argv(*self.options), self.log, environment=environment)
+        return forking().start("volmgr.daemon:main", self.argv(*self.options), self.log, environment=environment)
 
     def run(self, command: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
         """Run a command of `volmgr` likewise."""
-        return _forking().run("volmgr.cli:main", command, text=text)
+        return forking().run("volmgr.cli:main", command, text=text)
 
     def put_pod(self, name: str, *volumes: Mapping[str, Any], **spec: Any) -> Path:  # noqa: ANN401 - YAML
         """Let a Pod `name` (UID `uid-name`) want these volumes, in a manifest of its own."""
