@@ -9,10 +9,10 @@ import errno
 
 # fmt: off
 LOCAL_TYPES = frozenset({
-    "bpf", "btrfs", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs",
-    "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "fusectl", "hugetlbfs", "iso9660", "mqueue",
-    "msdos", "ntfs3", "overlay", "proc", "pstore", "ramfs", "securityfs", "squashfs", "sysfs", "tmpfs",
-    "tracefs", "udf", "vfat", "xfs",
+    "bcachefs", "bpf", "btrfs", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs",
+    "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "fusectl", "hugetlbfs", "iso9660", "jfs", "mqueue",
+    "msdos", "nilfs2", "ntfs3", "overlay", "proc", "pstore", "ramfs", "reiserfs", "rootfs", "securityfs",
+    "squashfs", "sysfs", "tmpfs", "tracefs", "udf", "vfat", "xfs", "zfs",
 })
 # fmt: on
 """Types that mount(2) and umount2(2) handle without waiting for anything but this machine."""
