@@ -14,7 +14,7 @@ from tests.vm.servers.node import VmNode
 
 PLUGIN = "kubernetes.io~cephfs"
 FSTYPES = {"kernel": "ceph", "fuse": "fuse.ceph-fuse"}
-PATIENCE = 10
+PATIENCE = 20
 """Seconds that this node gives monitors to answer, and a dead cluster before it is unmounted by force."""
 END = 60.0
 """Seconds within which a killed daemon has ended."""
@@ -55,7 +55,7 @@ class CephNode(VmNode):
         return sorted(os.listdir(place)) if place.exists() else []
 
     def servers(self) -> list[int]:
-        """Give the processes of ceph-fuse that serve this node's volumes."""
+        """Give the processes of ceph-fuse that serve something below this node's directory."""
         found: list[int] = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal():
@@ -63,7 +63,7 @@ class CephNode(VmNode):
                     words = (entry / "cmdline").read_bytes().split(b"\0")
                 except OSError:  # it ended meanwhile
                     continue
-                if words[0].endswith(b"ceph-fuse") and any(word.startswith(bytes(self.root)) for word in words):
+                if words[0].endswith(b"ceph-fuse") and any(word.startswith(bytes(self.top)) for word in words):
                     found.append(int(entry.name))
         return found
 

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.eventually import eventually
 from tests.vm.cephfs.node import CephNode, cephfs
 from tests.vm.servers.ceph import Ceph
 from tests.vm.servers.guest import tell
 from tests.vm.timing import best, say_beyond
 
-SECRET = "/etc/ceph/admin.secret"
+
+def kernel(place: Path) -> Callable[[], object]:
+    """Give the mount by the kernel's client as people type it."""
+    options = "name=admin,secretfile=/etc/ceph/admin.secret"
+    return lambda: tell("mount", "-t", "ceph", f"{Ceph.monitor}:/", place, "-o", options)
 
 
-@pytest.mark.parametrize("client", ["kernel"])
+def fuse(place: Path) -> Callable[[], object]:
+    """Give the mount by ceph-fuse."""
+    keyring = "/etc/ceph/ceph.client.admin.keyring"
+    return lambda: tell("ceph-fuse", "-k", keyring, "-m", Ceph.monitor, place, "-r", "/", "--id", "admin")
+
+
+@pytest.mark.parametrize("client", ["kernel", "fuse"])
 def test_the_time_beyond_the_bare_command_is_told(node: CephNode, top: Path) -> None:
     place = top / "bare"
     place.mkdir()
-    options = f"name=admin,secretfile={SECRET}"
-    bare = best(
-        lambda: tell("mount", "-t", "ceph", f"{Ceph.monitor}:/", place, "-o", options), lambda: tell("umount", place)
-    )
-    ours = best(lambda: node.mounted_pod("timed", cephfs()), lambda: node.remove_pod("timed"))
-    say_beyond("cephfs", bare, ours)
+
+    def end() -> None:
+        tell("umount", place)
+        eventually(lambda: not node.servers(), "the end of ceph-fuse")
+
+    def gone() -> None:
+        node.remove_pod("timed")
+        eventually(lambda: not node.servers(), "the end of ceph-fuse")
+
+    bare = best({"kernel": kernel, "fuse": fuse}[node.client](place), end)
+    ours = best(lambda: node.mounted_pod("timed", cephfs()), gone)
+    say_beyond(f"cephfs, {node.client}", bare, ours)
