@@ -136,7 +136,9 @@ def test_names_are_those_of_kubelet() -> None:
 # What is refused
 
 
-@pytest.mark.parametrize("server", ["", "-o", "a b", "a\nb", "nas/x", "a,b", "[::1", "a\0"])
+@pytest.mark.parametrize(
+    "server", ["", "-o", "a b", "a\nb", "nas/x", "a,b", "[::1", "a\0", "nas:2049", "fe80::1::", "[10.0.0.1]"]
+)
 def test_a_server_that_has_no_such_name_is_refused_unseen(server: str) -> None:
     refused_unseen(volume(server), r"invalid nfs\.server")
 

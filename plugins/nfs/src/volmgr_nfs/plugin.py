@@ -43,7 +43,9 @@ from volmgr_nfs.refusals import explained
 from volmgr_nfs.settings import NfsSettings
 
 _MODE = 0o750
-_SERVER = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]*|\[[A-Fa-f0-9:.]+(%[A-Za-z0-9._-]+)?\]")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # an IPv4 address is one
+_IPV6 = re.compile(r"[A-Fa-f0-9:.]+(%[A-Za-z0-9._-]+)?")
+_BRACKETS = re.compile(r"\A\[(.*)\]\Z")
 _TYPES = ("nfs", "nfs4")
 
 
@@ -128,8 +130,10 @@ class Nfs(VolumePlugin[NfsSource], Measurable):
 def _export(spec: VolumeSpec[NfsSource]) -> str:
     """Give an export as mount(8) takes it; raises SpecError for what is none."""
     server, path = spec.source.server, spec.source.path
-    if not _SERVER.fullmatch(server):
-        message = f"invalid nfs.server {server!r} of volume {spec.name}: write a host name or an address"
+    if not (_NAME.fullmatch(server) or _is_ipv6(_BRACKETS.sub(r"\1", server))):
+        message = (
+            f"invalid nfs.server {server!r} of volume {spec.name}: write a host name or an address, without a port"
+        )
         raise SpecError(message)
     if not path.startswith("/") or any(character in path for character in "\0\n"):
         message = f"invalid nfs.path {path!r} of volume {spec.name}: write the absolute path that the server exports"
@@ -139,11 +143,15 @@ def _export(spec: VolumeSpec[NfsSource]) -> str:
 
 def _bracketed(server: str) -> str:
     """Give a server as it stands before a colon."""
+    return f"[{server}]" if _is_ipv6(server) else server
+
+
+def _is_ipv6(server: str) -> bool:
     try:
         ipaddress.IPv6Address(server)
     except ValueError:
-        return server
-    return f"[{server}]"
+        return False
+    return _IPV6.fullmatch(server) is not None
 
 
 def _await_answer(server: str, export: str, options: tuple[str, ...], host: Host) -> None:
