@@ -425,6 +425,8 @@ def test_a_map_that_did_not_grow_is_an_error_that_says_what_multipathd_said(
         ("multipathd.pid", "71\n", "bash\n", False),
         ("multipathd.pid", "72\n", "multipathd\n", False),
         ("multipathd.pid", "", "multipathd\n", False),
+        ("multipathd.pid", "\udcff", "multipathd\n", False),
+        ("multipathd.pid", "71\n", "multi\udcff", False),
         ("other.pid", "71\n", "multipathd\n", False),
     ],
 )
@@ -433,5 +435,5 @@ def test_multipathd_runs_when_the_process_of_its_pid_file_is_it(
 ) -> None:
     for path, content in ((tmp_path / "run" / file, text), (tmp_path / "proc/71/comm", comm)):
         path.parent.mkdir(parents=True)
-        path.write_text(content)
+        path.write_text(content, encoding="utf-8", errors="surrogateescape")
     assert daemon_runs(tmp_path / "run", tmp_path / "proc") is runs

@@ -64,6 +64,13 @@ def test_the_best_name_of_the_lun_itself_is_taken_in_whatever_order_they_come(
     assert identity_of(page(*designators)) == BEST_FIRST[min(chosen)][1]
 
 
+@pytest.mark.parametrize("kind", [1, 2, 3])
+def test_of_two_names_of_a_kind_that_in_bytes_is_taken_else_the_first(kind: int) -> None:
+    letters, data = designator(kind, b"0000000000000001", code_set=ASCII), designator(kind, b"\0\0\0\0\0\0\0\2")
+    other = designator(kind, b"\0\0\0\0\0\0\0\3")
+    assert identity_of(page(letters, data, other)) == f"{kind}0000000000000002"
+
+
 @given(st.binary(max_size=80))
 def test_a_damaged_page_is_no_identity_rather_than_an_error(data: bytes) -> None:
     identity_of(data)

@@ -26,8 +26,9 @@ def daemon_runs(run: Path = Path("/run"), proc: Path = Path("/proc")) -> bool:
     """Say whether multipathd runs; asking itself would start it where systemd holds its socket."""
     for name in _PID_FILES:
         try:
-            pid = (run / name).read_text(encoding="ascii").strip()
-            if pid.isdecimal() and (proc / pid / "comm").read_text(encoding="utf-8").strip() == "multipathd":
+            pid = (run / name).read_text(encoding="ascii", errors="replace").strip()
+            comm = (proc / pid / "comm").read_text(encoding="utf-8", errors="replace") if pid.isdecimal() else ""
+            if comm.strip() == "multipathd":
                 return True
         except OSError:
             continue

@@ -34,7 +34,7 @@ class _Designator:
 
 def identity_of(page: bytes) -> str:
     """Give the WWID of the page of a LUN, such as `36001405…`; empty when it has none, or is damaged."""
-    found = tuple(_designators(page))
+    found = sorted(_designators(page), key=lambda each: each.text)  # of two of a kind scsi_id takes what is in bytes
     for kind, naa in _PREFERRED:
         for each in found:
             if each.kind == kind and naa in (None, each.naa):
