@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -174,6 +175,20 @@ def test_a_secret_file_holds_a_key_or_a_keyring_whichever_client_mounts(
     of = volume(secret_file="/srv/key")
     of.mount(host)
     assert list(host.table) == [of.target(host)]
+
+
+OTHER = base64.b64encode(bytes(28)).decode()
+
+
+def test_of_a_keyring_with_several_users_the_key_of_the_volumes_own_is_taken() -> None:
+    host = fuse_host()
+    of = volume(user="web", secret_file="/srv/keyring")
+    host.put("/srv/keyring", f"[client.admin]\n\tkey = {OTHER}\n[client.web]\n\tkey = {KEY}\n".encode())
+    of.mount(host)
+    assert list(host.table) == [of.target(host)]
+    host.put("/srv/keyring", f"[client.admin]\n\tkey = {KEY}\n[client.fs]\n\tkey = {KEY}\n".encode())
+    with pytest.raises(OperationError, match=r"/srv/keyring has no key of client\.web; correct cephfs.user"):
+        replace(of, pod=pod("other")).mount(host)
 
 
 def test_mount_options_are_sorted_and_read_only_is_one_of_them() -> None:
@@ -436,6 +451,7 @@ def test_the_secret_is_in_the_namespace_of_the_pod_or_in_that_which_a_persistent
         ({"monitors": ("",)}, "is no address"),
         ({"user": "a,secret=b"}, r"user 'a,secret=b' is no name of a user"),
         ({"user": "-k"}, "is no name of a user"),
+        ({"user": "client.web"}, "is no name of a user; write one such as admin, without client"),
         ({"path": "srv"}, "path 'srv' must be absolute"),
         ({"path": "/a/../b"}, "must not contain"),
         ({"secret_file": "key"}, "secretFile 'key' must be absolute"),
@@ -454,7 +470,7 @@ def test_what_no_client_could_mount_is_refused_unseen(fields: dict[str, Any], pr
     assert faulty.trace == []
 
 
-@pytest.mark.parametrize("option", ["secret=x", "noatime,secret=x", "key=x"])
+@pytest.mark.parametrize("option", ["secret=x", "noatime,secret=x", "noatime, secret=x", "key=x"])
 def test_a_mount_option_with_a_secret_is_refused(option: str) -> None:
     of = replace(volume(), spec_fields={"mount_options": (option,)})
     with pytest.raises(SpecError, match="would show a secret to everybody; name a Secret in secretRef"):

@@ -52,9 +52,24 @@ def _key_in_file(source: CephFsSource, host: Host) -> str:
             f"the secret file {source.file} is missing on this node; write the key of the Ceph user {source.name} into"
             " it, or name a Secret in cephfs.secretRef"
         )
-    lines = content.splitlines()
-    keyring = [line.partition(b"=")[2] for line in lines if line.split(b"=")[0].strip() == b"key"]
-    return _checked(keyring[0] if keyring else content, source.file, source.name)
+    keyring = _keyring(content)
+    key = keyring.get(f"[client.{source.name}]".encode(), keyring.get(b"")) if keyring else content
+    if key is None:
+        raise OperationError(f"the keyring {source.file} has no key of client.{source.name}; correct cephfs.user")
+    return _checked(key, source.file, source.name)
+
+
+def _keyring(content: bytes) -> dict[bytes, bytes]:
+    """Give the keys in a keyring by the line that names their user; empty for what is a key alone, or anything else."""
+    keys: dict[bytes, bytes] = {}
+    user = b""
+    for line in map(bytes.strip, content.splitlines()):
+        name, _, value = line.partition(b"=")
+        if line.startswith(b"["):
+            user = line
+        elif name.strip() == b"key":
+            keys.setdefault(user, value)
+    return keys
 
 
 def _checked(value: bytes, where: str, user: str) -> str:

@@ -64,7 +64,7 @@ def check(spec: VolumeSpec[CephFsSource]) -> None:
                 f"cephfs.monitors[{number}] {monitor!r} is no address; write a name, an IPv4 address or an IPv6 one in"
                 " brackets, and perhaps a port, such as [fd00::1]:6789"
             )
-    if not _USER.fullmatch(source.name):
+    if not _USER.fullmatch(source.name) or source.name.startswith("client."):
         raise SpecError(f"cephfs.user {source.user!r} is no name of a user; write one such as admin, without client.")
     for field, path in (("path", source.directory), ("secretFile", source.file)):
         if problem := path_problem(path):
@@ -77,7 +77,7 @@ def check(spec: VolumeSpec[CephFsSource]) -> None:
 
 def check_options(options: Iterable[str]) -> None:
     """Raise SpecError for mount options that hold a secret: everybody may read them."""
-    for option in (each for text in options for each in text.split(",")):
+    for option in (each.strip() for text in options for each in text.split(",")):
         if option.startswith(_SECRET_OPTIONS):
             name = option.partition("=")[0]
             raise SpecError(f"the mount option {name}= would show a secret to everybody; name a Secret in secretRef")
