@@ -1,5 +1,6 @@
 """Files on the real kernel: what links, mounts and full disks do to them."""
 
+import ctypes
 import os
 import stat
 import subprocess
@@ -13,6 +14,8 @@ from volmgr.host import syscalls
 from volmgr.host.files import LocalFiles
 from volmgr.host.mounts import KernelMounts
 from volmgr.host.removal import remove_tree
+
+IN_OPEN = 0x20  # inotify(7)
 
 
 @pytest.fixture
@@ -135,6 +138,24 @@ def test_a_link_is_replaced_and_nothing_else(files: LocalFiles, root: Path) -> N
     assert files.read_link(root / "file") is None
     with pytest.raises(OperationError, match="it is a file"):
         files.ensure_symlink(root / "file", "x")
+
+
+def test_what_is_no_file_is_not_even_opened_to_be_read(files: LocalFiles, tmp_path: Path) -> None:
+    """To open a device may do something: a watchdog starts, a tape is wound back."""
+    libc = ctypes.CDLL(None)
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "fifo")
+    watch = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    libc.inotify_add_watch(watch, os.fsencode(tmp_path), IN_OPEN)
+    try:
+        with pytest.raises(OperationError, match="it is a fifo"):
+            files.read(tmp_path / "fifo")
+        with pytest.raises(BlockingIOError):
+            os.read(watch, 4096)
+        assert files.read(tmp_path / "file") == b""
+        assert b"file" in os.read(watch, 4096)
+    finally:
+        os.close(watch)
 
 
 def test_missing_things_are_gone_already(files: LocalFiles, root: Path) -> None:

@@ -120,16 +120,13 @@ class LocalFiles:
             return True
 
     def read(self, path: Path, limit: int = 1 << 20) -> bytes | None:
-        """Read a small regular file; None when missing."""
+        """Read a small regular file; None when missing. Nothing else is even opened: that alone starts a watchdog."""
         try:
-            descriptor = self._opener.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO must not block
+            descriptor = self._open_file(path)
         except OSError as error:
             raise_unless_gone(f"read {path}", error)
             return None
         try:
-            kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
-            if kind != stat.S_IFREG:
-                raise OperationError(f"cannot read {path}: it is a {_KINDS.get(kind, 'thing')}, not a file")
             data = read(descriptor, limit + 1)
         except OSError as error:
             raise syscalls.failed(f"read {path}", error) from error
@@ -138,6 +135,16 @@ class LocalFiles:
         if len(data) > limit:
             raise OperationError(f"cannot read {path}: it is longer than {limit} bytes")
         return data
+
+    def _open_file(self, path: Path) -> int:
+        place = self._opener.open(path, os.O_PATH)
+        try:
+            kind = stat.S_IFMT(syscalls.statx(descriptor=place).mode)
+            if kind != stat.S_IFREG:
+                raise OperationError(f"cannot read {path}: it is a {_KINDS.get(kind, 'thing')}, not a file")
+            return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            os.close(place)
 
     def write(self, path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
         """Replace a file at once, in a directory that exists; a failure leaves the old one and nothing else."""
