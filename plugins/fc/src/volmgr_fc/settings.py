@@ -1,8 +1,8 @@
-"""What the configuration may say of volumes of `fc`."""
+"""What the configuration may say of volumes of `fc`, below `plugins: {kubernetes.io/fc: …}`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from volmgr.plugin import MAP_WAIT
 
@@ -11,7 +11,7 @@ from volmgr.plugin import MAP_WAIT
 class FibreChannelSettings:
     """Seconds."""
 
-    disk_wait: float = 10.0
+    disk_wait: float = field(default=10.0, metadata={"name": "disk_wait"})
     """How long a disk may take to appear after the kernel was told to look for it."""
-    map_wait: float = MAP_WAIT
+    map_wait: float = field(default=MAP_WAIT, metadata={"name": "map_wait"})
     """How long multipathd may take to make a map of a disk's paths."""
