@@ -234,7 +234,7 @@ class DiskVolume(
     def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
         """Unmount the file system, then give the disk back."""
         if request.mode is VolumeMode.FILESYSTEM:
-            host.mounts.unmount(request.target)
+            host.mounts.unmount(request.target, deadline=max(0.0, request.deadline - host.clock()))
         self._disconnect(request, host)
         remove_mount_point(request.target, host)
         self._disk(request, host).forget()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from volmgr.errors import BusyError, OperationError, SpecError
+from volmgr.errors import BusyError, OperationError, SpecError, UncertainError
 from volmgr.host import syscalls
 from volmgr.host.interface import Host
 from volmgr.host.local import local_host, propagation
@@ -29,6 +29,17 @@ def test_a_tmpfs_is_mounted_with_its_options_and_taken_away_again(mounts: Kernel
     assert mounts.file_system(target).size == 1 << 20
     mounts.unmount(target)
     assert not mounts.is_mount_point(target)
+
+
+def test_a_local_type_with_a_deadline_is_unmounted_by_a_process_that_can_be_ended(
+    mounts: KernelMounts, target: Path
+) -> None:
+    mounts.ensure_mounted(target, "tmpfs")
+    with pytest.raises(UncertainError, match="did not end before its deadline"):
+        mounts.unmount(target, deadline=0)
+    mounts.unmount(target, deadline=60)
+    assert not mounts.is_mount_point(target)
+    mounts.unmount(target, deadline=0)  # gone is success
 
 
 def test_mounting_again_changes_nothing(mounts: KernelMounts, target: Path) -> None:

@@ -157,7 +157,8 @@ class KernelMounts:
     def unmount(self, target: Path, *, lazy: bool = False, force: bool = False, deadline: float | None = None) -> None:
         """Unmount everything stacked on `target`; not mounted, or missing, is success.
 
-        Network and FUSE types are unmounted by umount(8), killably, within `deadline` each.
+        Network and FUSE types are unmounted by umount(8), killably, within `deadline` each; local ones where a deadline
+        is given: what is not written yet may wait for a disk of a network, and the daemon could not end meanwhile.
         """
         for _ in range(_STACKED):
             found = _look(target)
@@ -283,7 +284,7 @@ class KernelMounts:
     def _unmount_top(
         self, target: Path, fstype: str, *, lazy: bool = False, force: bool = False, deadline: float | None = None
     ) -> bool:
-        if fstype in LOCAL_TYPES:
+        if fstype in LOCAL_TYPES and deadline is None:
             flags = (syscalls.UMOUNT_DETACH if lazy else 0) | (syscalls.UMOUNT_FORCE if force else 0)
             return _unmount_once(target, flags | syscalls.UMOUNT_NOFOLLOW)
         _refuse_links(target)

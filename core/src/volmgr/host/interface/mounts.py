@@ -118,7 +118,8 @@ class Mounts(Protocol):
     def unmount(self, target: Path, *, lazy: bool = False, force: bool = False, deadline: float | None = None) -> None:
         """Unmount everything stacked on `target`; not mounted is success. Raises BusyError naming the holders.
 
-        `deadline` is in seconds from now, for types that wait for a server; past it UncertainError is raised.
+        `deadline` is in seconds from now, for what may wait for a server, or for a disk of a network; past it
+        UncertainError is raised.
         """
         ...
 
