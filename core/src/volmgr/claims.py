@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from volmgr.errors import OperationError, SpecError
+from volmgr.host.mount_options import split_options
 from volmgr.model.growth import NODE_RESIZES
 from volmgr.model.meta import ObjectMeta, ObjectRef, absent
 from volmgr.model.objects import PersistentVolumeClaim
@@ -178,9 +179,12 @@ def check_node(pv: PersistentVolume, node: Node | None) -> None:
 
 
 def mount_options(pv: PersistentVolume) -> tuple[str, ...]:
-    """Give the mount options of a volume, sorted, each once: those of its old annotation instead of its spec's."""
+    """Give the mount options of a volume, sorted, each once: those of its old annotation instead of its spec's.
+
+    Several may be written as one, as in `ro,noatime`.
+    """
     annotated = pv.metadata.annotations.get(MOUNT_OPTIONS)
-    given = pv.mount_options if annotated is None else annotated.split(",")
+    given = split_options(pv.mount_options if annotated is None else (annotated,))
     return tuple(sorted({option.strip() for option in given} - {""}))
 
 

@@ -14,6 +14,7 @@ from volmgr.admission import Held
 from volmgr.desired import DesiredMount, DesiredVolume
 from volmgr.errors import OperationError
 from volmgr.host.mount_options import read_only as read_only_options
+from volmgr.host.mount_options import split_options
 from volmgr.host.unasked import silent
 from volmgr.manifest.volumes import DRIVER_FIELDS
 from volmgr.model.meta import ObjectRef
@@ -126,8 +127,8 @@ def device_target(job: Job, host: Host) -> Path:
 
 
 def mount_options(options: tuple[str, ...], *, read_only: bool) -> tuple[str, ...]:
-    """Give the options of a mount, in kubelet's order."""
-    return tuple(sorted(read_only_options(options))) if read_only else options
+    """Give the options of a mount, in kubelet's order, each by itself."""
+    return tuple(sorted(read_only_options(options)) if read_only else split_options(options))
 
 
 def kept_writable(

@@ -130,6 +130,8 @@ def test_a_volume_s_annotation_adds_a_group_that_the_pod_does_not_have(
         ("noatime, ro", ("sync",), ("noatime", "ro")),
         ("", ("sync",), ()),
         (None, (), ()),
+        (None, ("ro,noatime", "sync"), ("noatime", "ro", "sync")),
+        (None, ('context="a:b:c:s0,c1",ro',), ('context="a:b:c:s0,c1"', "ro")),
     ],
 )
 def test_mount_options_are_sorted_and_the_annotation_s_win(
@@ -143,7 +145,7 @@ def test_mount_options_are_sorted_and_the_annotation_s_win(
 def test_an_option_that_says_writable_does_not_undo_read_only() -> None:
     options = ("noatime", "rw", 'context="a:b:c:s0,c1",rw')
     assert jobs.mount_options(options, read_only=True) == ('context="a:b:c:s0,c1"', "noatime", "ro")
-    assert jobs.mount_options(options, read_only=False) == options
+    assert jobs.mount_options(options, read_only=False) == ("noatime", "rw", 'context="a:b:c:s0,c1"', "rw")
 
 
 def test_a_claim_that_is_not_bound_says_what_it_waits_for() -> None:
