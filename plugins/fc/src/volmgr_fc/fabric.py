@@ -76,20 +76,21 @@ def _fc_hosts(host: Host) -> Iterable[FcHost]:
 
 def remote_ports(host: Host, wwns: frozenset[str] | None = None) -> tuple[RemotePort, ...]:
     """Give what the node's ports see of these ports of a storage, or of all."""
-    return tuple(port for port in _remote_ports(host) if wwns is None or port.wwn in wwns)
+    return tuple(_remote_ports(host, wwns))
 
 
-def _remote_ports(host: Host) -> Iterable[RemotePort]:
+def _remote_ports(host: Host, wwns: frozenset[str] | None) -> Iterable[RemotePort]:
     for name in host.files.names(REMOTE_PORTS):
         parts = _REMOTE_PORT.fullmatch(name)
-        if parts:
-            place = REMOTE_PORTS / name
+        place = REMOTE_PORTS / name
+        wwn = _wwn(_read(place / "port_name", host)) if parts else ""
+        if parts and (wwns is None or wwn in wwns):  # a fabric may show hundreds: of the others no more is read
             target = _read(place / "scsi_target_id", host)
             yield RemotePort(
                 host=int(parts[1]),
                 channel=int(parts[2]),
                 target=int(target) if target.isdecimal() else None,  # -1: not a target
-                wwn=_wwn(_read(place / "port_name", host)),
+                wwn=wwn,
                 state=_read(place / "port_state", host) or "Unknown",
             )
 
