@@ -155,12 +155,16 @@ class DiskPaths:
                 raise  # else it was never connected as this volume's: who uses it has it by right
 
     def grow(self, look: Look) -> Path:
-        """Let the kernel see the size that the disk has now, by each of its paths; gives the device."""
+        """Let the kernel see the size that the disk has now, by each of its paths; gives the device.
+
+        Raises OperationError for a path that leads to another disk: a file system would be grown over that one's data.
+        """
         seen = self._seen(look).disks
         over = self._scsi.map_over(seen)
         disks = over.disks if over is not None else seen
         if not disks:
             raise OperationError(f"cannot grow the disk of {self._volume}: no path to it is known")
+        self._refuse_others({disk: self._scsi.identity(disk, deadline=self._left()) for disk in disks})
         for disk in disks:
             self._scsi.rescan(disk, deadline=self._left())
         if over is None:

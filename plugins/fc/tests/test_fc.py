@@ -324,6 +324,15 @@ def test_a_volume_that_kubelet_connected_is_never_another_disk_either() -> None:
     assert ready.mount_device(host).device_path == "/dev/sdb"
 
 
+def test_a_volume_is_not_grown_to_the_size_of_another_disk() -> None:
+    host = fabric_with_a_lun(multipathd=True)
+    ready = volume(*PORTS).set_up(host)
+    host.storage.plug(address(3), OTHER, size=8 * MIB)
+    with pytest.raises(OperationError, match=f"leads to the disk {OTHER} now, and the volume in use is {WWID}"):
+        ready.expand(host, new_size=8 * MIB)
+    assert [disk.size for disk in host.storage.known] == [2 * MIB, 2 * MIB]
+
+
 def test_volumes_that_are_the_same_disk_are_kept_apart_and_the_last_one_takes_it_away() -> None:
     plugin = FibreChannel()
     host = fabric_with_a_lun()
