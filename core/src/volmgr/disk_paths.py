@@ -147,7 +147,7 @@ class DiskPaths:
         identity = self._remembered()
         seen = [disk for disk in self._seen(look).disks if self._is(disk, identity)]
         if identity:  # paths of which nothing else leads here any more: a port that is gone, a session that ended
-            seen += [disk for disk in self._scsi.disks() if self._scsi.remembered_identity(disk) == identity]
+            seen += self._scsi.disks(identities={identity})
         try:
             self._take_away(seen, self._known_map(identity, device))
         except BusyError:

@@ -112,6 +112,11 @@ def test_who_the_kernel_took_it_for_is_read_from_the_page_it_keeps(tree: SysfsTr
     page = bytes([0, 0x83, 0, 20, 1, 3, 0, 16]) + bytes.fromhex(WWID[1:])
     (tree.top / "class/scsi_device/2:0:0:1/device/vpd_pg83").write_bytes(page)
     assert tree.scsi.remembered_identity(disk(tree)) == WWID
+    every = tree.scsi.disks()
+    assert len(every) > 1
+    assert tree.scsi.disks(identities={WWID, "3600"}) == (disk(tree),)
+    assert tree.scsi.disks(host=2) == tuple(each for each in every if each.address.host == 2)
+    assert tree.scsi.disks(host=99) == tree.scsi.disks(identities=()) == ()
 
 
 def test_a_rescan_gives_the_disk_as_it_is_now(tree: SysfsTree) -> None:

@@ -40,6 +40,8 @@ def test_nobody_knows_what_was_plugged_before_it_is_looked_for(host: FakeHost) -
     assert host.scsi.disks() == ()
     host.scsi.scan(2, channel=0, target=0, lun=1)
     assert [disk.address for disk in host.scsi.disks()] == [A]
+    assert host.scsi.disks(host=2, identities={"3600a"}) == host.scsi.disks()
+    assert host.scsi.disks(host=3) == host.scsi.disks(identities={"3600b"}) == ()
 
 
 def test_a_known_disk_has_its_device_and_its_links_until_it_is_removed(host: FakeHost) -> None:

@@ -7,7 +7,7 @@ too. Sources: `drivers/scsi/scsi_sysfs.c`, `scsi_scan.c` and `block/ioctl.c` of 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -39,9 +39,14 @@ class LocalScsi:
         self._sysfs = sysfs or Sysfs()
         self._tools = MultipathTools(commands, self._sysfs)
 
-    def disks(self) -> tuple[ScsiDisk, ...]:
-        """Give every disk that the kernel knows, by address."""
-        return tuple(self._sysfs.disks())
+    def disks(self, *, host: int | None = None, identities: Collection[str] | None = None) -> tuple[ScsiDisk, ...]:
+        """Give every disk that the kernel knows, or those that are asked for, by address."""
+
+        def wanted(address: ScsiAddress) -> bool:
+            is_there = host in (None, address.host)
+            return is_there and (identities is None or self._remembered(address) in identities)
+
+        return tuple(self._sysfs.disks(wanted))
 
     def disk_at(self, address: ScsiAddress) -> ScsiDisk | None:
         """Give the disk of a LUN, when its block device is there."""
@@ -84,8 +89,11 @@ class LocalScsi:
 
     def remembered_identity(self, disk: ScsiDisk) -> str:
         """Read what the kernel read when it scanned, or last rescanned."""
+        return self._remembered(disk.address)
+
+    def _remembered(self, address: ScsiAddress) -> str:
         try:
-            return identity_of((self._sysfs.device(disk.address) / "vpd_pg83").read_bytes())
+            return identity_of((self._sysfs.device(address) / "vpd_pg83").read_bytes())
         except OSError:
             return ""
 

@@ -46,10 +46,10 @@ class Sysfs:
         """Give the directory of a SCSI host, which need not be there."""
         return self.top / "class/scsi_host" / f"host{number}"
 
-    def disks(self) -> Iterator[ScsiDisk]:
-        """Give all disks, by address."""
+    def disks(self, wanted: Callable[[ScsiAddress], bool]) -> Iterator[ScsiDisk]:
+        """Give the disks at all addresses that are wanted, by address."""
         for address in sorted(filter(None, map(_address, _names(self.top / "class/scsi_device")))):
-            disk = self.disk_at(address)
+            disk = self.disk_at(address) if wanted(address) else None
             if disk is not None:
                 yield disk
 

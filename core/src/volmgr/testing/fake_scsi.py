@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -165,8 +165,12 @@ class FakeScsi:
 
     # What the interface promises
 
-    def disks(self) -> tuple[ScsiDisk, ...]:
-        return self.known
+    def disks(self, *, host: int | None = None, identities: Collection[str] | None = None) -> tuple[ScsiDisk, ...]:
+        return tuple(
+            each.disk
+            for each in self._known.values()
+            if host in (None, each.disk.address.host) and (identities is None or each.identity in identities)
+        )
 
     def disk_at(self, address: ScsiAddress) -> ScsiDisk | None:
         return next((each.disk for each in self._known.values() if each.disk.address == address), None)

@@ -52,7 +52,7 @@ def _may_be(linked: ScsiDisk, source: FibreChannelSource, host: Host) -> bool:
 
 def _of_wwids(source: FibreChannelSource, host: Host) -> Iterator[ScsiDisk]:
     wanted = {*source.identities, *(full for wwid in source.identities if (full := full_wwid(wwid)))}
-    yield from (disk for disk in host.scsi.disks() if host.scsi.remembered_identity(disk) in wanted)
+    yield from host.scsi.disks(identities=wanted)
     exact = all(map(full_wwid, source.identities))
     for name in id_links(source, host.files.names(BY_ID)):
         over, one = host.scsi.map_of(BY_ID / name), host.scsi.disk_of(BY_ID / name)

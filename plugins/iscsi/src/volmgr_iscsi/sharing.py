@@ -55,6 +55,6 @@ class Sharing:
         luns = {each.connection.lun for each in self.others}
         return any(
             disk.address.lun in luns or disk.state != _RUNNING or not self.host.block.is_free(disk.device)
-            for disk in self.host.scsi.disks()
+            for disk in self.host.scsi.disks(host=session.host)
             if session.has(disk.address)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
@@ -68,8 +68,11 @@ class MultipathMap:
 class Scsi(Protocol):
     """SCSI disks of the node. What may wait for a storage that does not answer is done by killable helpers."""
 
-    def disks(self) -> tuple[ScsiDisk, ...]:
-        """Give every disk that the kernel knows, whatever it is reached by."""
+    def disks(self, *, host: int | None = None, identities: Collection[str] | None = None) -> tuple[ScsiDisk, ...]:
+        """Give every disk that the kernel knows, whatever it is reached by: of a SCSI host, or of these identities.
+
+        Of hundreds no more is read than that. Identities are as `remembered_identity` gives them.
+        """
         ...
 
     def disk_at(self, address: ScsiAddress) -> ScsiDisk | None:
