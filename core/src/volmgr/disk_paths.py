@@ -27,6 +27,7 @@ DEGRADED = "PathsDegraded"
 """The reason of the event that says which paths of a disk do not work."""
 
 _RUNNING = "running"
+_SCSI_NAME = "8"  # how an identity begins that udev's scsi_id does not know: it could not be proved a second time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +234,9 @@ class DiskPaths:
             is_new = disk.address in new and disk.state == _RUNNING
             said = self._scsi.remembered_identity(disk) if is_new else ""
             try:
-                answers[disk] = said or self._scsi.identity(disk, deadline=self._left())
+                answers[disk] = (said if said[:1] != _SCSI_NAME else "") or self._scsi.identity(
+                    disk, deadline=self._left()
+                )
             except OperationError as error:
                 silent[disk] = str(error)
         if in_use:

@@ -7,7 +7,7 @@ import pytest
 from volmgr.disk_paths import DEGRADED, ConnectedDisk, DiskPaths, Look, Sight
 from volmgr.errors import BusyError, OperationError
 from volmgr.host.interface import Host, ScsiAddress
-from volmgr.testing import FakeHost, FaultHost
+from volmgr.testing import FakeHost, Fault, FaultHost
 
 ONE, TWO = ScsiAddress(2, 0, 0, 5), ScsiAddress(3, 0, 0, 5)
 SDB, SDC, DM = Path("/dev/sdb"), Path("/dev/sdc"), Path("/dev/dm-0")
@@ -66,6 +66,14 @@ def test_what_the_kernel_has_asked_to_find_it_is_not_asked_again_and_what_it_kne
     faulty.trace.clear()
     connect(faulty)
     assert sorted(call.args[0].name for call in faulty.trace if call.verb == "scsi.identity") == ["sdb", "sdc"]
+
+
+def test_a_disk_that_could_not_be_asked_later_is_asked_at_once() -> None:
+    host = FakeHost()
+    host.storage.plug(ONE, "8iqn.2026-01.io.test:disk")
+    faulty = FaultHost(host, [Fault(1, OperationError("no such page"), verb="scsi.identity", times=9)])
+    with pytest.raises(OperationError, match="no such page"):
+        paths(faulty).connect(at(ONE))
 
 
 def test_a_disk_that_appears_late_is_waited_for() -> None:
