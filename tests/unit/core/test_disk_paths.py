@@ -6,7 +6,7 @@ import pytest
 
 from volmgr.disk_paths import DEGRADED, ConnectedDisk, DiskPaths, Look, Sight
 from volmgr.errors import BusyError, OperationError
-from volmgr.host.interface import Host, ScsiAddress
+from volmgr.host.interface import Host, ScsiAddress, ScsiDisk
 from volmgr.testing import FakeHost, Fault, FaultHost
 
 ONE, TWO = ScsiAddress(2, 0, 0, 5), ScsiAddress(3, 0, 0, 5)
@@ -40,6 +40,12 @@ def host_with_a_disk(*, by: tuple[ScsiAddress, ...] = (ONE, TWO), multipathd: bo
     return host
 
 
+def asked(host: FaultHost) -> list[str]:
+    """Name the disks that were asked who they are."""
+    calls = (call for call in host.trace if call.verb == "scsi.identity")
+    return [disk.name for call in calls for disk in call.args if isinstance(disk, ScsiDisk)]
+
+
 def devices(host: FakeHost) -> list[Path]:
     return [disk.device for disk in host.storage.known]
 
@@ -62,10 +68,10 @@ def test_what_the_kernel_has_asked_to_find_it_is_not_asked_again_and_what_it_kne
     faulty = FaultHost(host_with_a_disk())
     faulty.inner.scsi.scan(3)
     connect(faulty)
-    assert [call.args[0].name for call in faulty.trace if call.verb == "scsi.identity"] == ["sdb"]  # that of host 3
+    assert asked(faulty) == ["sdb"]  # that of host 3
     faulty.trace.clear()
     connect(faulty)
-    assert sorted(call.args[0].name for call in faulty.trace if call.verb == "scsi.identity") == ["sdb", "sdc"]
+    assert sorted(asked(faulty)) == ["sdb", "sdc"]
 
 
 def test_a_disk_that_could_not_be_asked_later_is_asked_at_once() -> None:
