@@ -16,6 +16,7 @@ from volmgr.host import served, syscalls
 from volmgr.host.interface import Host
 from volmgr.host.local import local_host
 from volmgr.host.ownership import ON_ROOT_MISMATCH
+from volmgr_csi.node.mount_check import is_dead
 
 SILENT = r"has not answered within 0\.3 s; see whether its server is reachable"
 
@@ -117,6 +118,19 @@ def test_forty_questions_leave_one_process(host: Host, hung: Path) -> None:
         with pytest.raises(UncertainError):
             host.files.info(hung)
     assert len(children() - before) == 1
+
+
+def test_whether_what_a_driver_staged_is_dead_is_asked_by_one_process_however_often(host: Host, hung: Path) -> None:
+    for _ in range(3):
+        assert not is_dead(hung, host)
+    assert len(children()) == 1
+
+
+def test_what_a_driver_staged_is_dead_when_its_server_has_gone(host: Host, target: Path) -> None:
+    with SilentFuse(target) as fuse:
+        fuse.refuse_all(errno.EIO)
+        assert not is_dead(target, host)
+    assert is_dead(target, host)
 
 
 def test_who_asks_at_the_same_time_is_given_up_with_the_first(host: Host, hung: Path) -> None:

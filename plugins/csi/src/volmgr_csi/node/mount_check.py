@@ -12,7 +12,7 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volmgr.plugin import Notice, UncertainError, VolmgrError
+from volmgr.plugin import Notice, OperationError, UncertainError, VolmgrError
 from volmgr_csi.driver.paths import seen_by
 
 if TYPE_CHECKING:
@@ -39,12 +39,13 @@ def is_dead(path: Path, host: Host) -> bool:
     entry = host.mounts.entry(path)
     if entry is None or not entry.fstype.startswith(_SERVED):
         return False
-    argv = ("stat", "--file-system", "--", str(path))
     try:
-        looked = host.commands.run(argv, accept=(0, 1), deadline=_PATIENCE, environment={"LC_ALL": "C"}, changes=False)
+        host.mounts.file_system(path)
     except UncertainError:  # it does not answer: the driver has to do with that
         return False
-    return looked.exit_code != 0 and any(os.strerror(each) in looked.stderr for each in _LOST)
+    except OperationError as error:
+        return any(os.strerror(each) in str(error) for each in _LOST)
+    return False
 
 
 def check_mount(driver: Driver, path: Path, host: Host) -> tuple[Notice, ...]:
