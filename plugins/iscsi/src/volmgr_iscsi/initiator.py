@@ -122,8 +122,10 @@ class Initiator:
     def forget_asked(self, portals: Collection[str]) -> None:
         """Delete the records that portals were asked by, which have secrets; gone is success."""
         for place in map(Portal.parse, portals):
-            clear_rests(discovery_records(place, self.host), self.host)
-            self.iscsiadm.delete_discovery(place, self.connection.interface)
+            records = discovery_records(place, self.host)
+            clear_rests(records, self.host)
+            if records:
+                self.iscsiadm.delete_discovery(place, self.connection.interface)
 
 
 class _Logins:
