@@ -89,6 +89,19 @@ def test_the_policy_detaches_a_mount_from_who_uses_it(host: Host, target: Path) 
     assert host.mounts.entry(target) is None
 
 
+def test_the_policy_detaches_a_dead_mount_from_who_uses_it_too(host: Host, target: Path) -> None:
+    with SilentFuse(target) as fuse:
+        fuse.refuse_all(errno.EIO)
+        user = os.open(target, os.O_PATH)
+    try:
+        with pytest.raises(BusyError, match="in use"):
+            unmount_served(target, host, force_after=5)
+        unmount_served(target, host, force_after=5, lazy=True)
+        assert host.mounts.entry(target) is None
+    finally:
+        os.close(user)
+
+
 @pytest.mark.usefixtures("silent", "user")
 def test_another_mount_of_the_same_file_system_forbids_force(host: Host, target: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"

@@ -60,16 +60,18 @@ def unmount_served(
     try:
         host.mounts.unmount_below(target, deadline=patience)
     except (BusyError, UncertainError) as error:
-        if isinstance(error, BusyError) and _answers(target, host, patience):
+        if isinstance(error, BusyError) and _answers(target, host, patience, lazy=lazy):
             raise
         _unmount_by_force(target, host, error, lazy=lazy)
 
 
-def _answers(target: Path, host: Host, patience: float) -> bool:
+def _answers(target: Path, host: Host, patience: float, *, lazy: bool) -> bool:
     try:
         return host.mounts.lives(target, deadline=patience)
     except UncertainError:
         return False
+    except BusyError:  # dead for good and still used: no force helps, and only the policy takes it away
+        return not lazy
     except OperationError:  # an answer, though no good one
         return True
 
