@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from volmgr.host.interface import CommandResult
-from volmgr.plugin import BusyError, CommandError, OperationError, TransientError
+from volmgr.plugin import BusyError, CommandError, OperationError, OverdueError, TransientError
 from volmgr.testing import FakeHost
 
 ROOT = Path("/var/lib/volmgr")
@@ -27,6 +27,24 @@ def test_the_table_reads_like_mount() -> None:
     host.mkdir(PLACE / "bound")
     host.mounts.ensure_bound(Path("/srv/data"), PLACE / "bound", options=("ro",))
     assert host.table == {PLACE: "tmpfs nosuid,size=64k", PLACE / "bound": "ext4 /srv/data ro"}
+
+
+def test_a_server_that_is_silent_answers_nobody() -> None:
+    host = FakeHost()
+    host.machine.serve("nfs", "10.0.0.1:/srv")
+    host.mkdir(PLACE)
+    host.mounts.ensure_mounted(PLACE, "nfs", source="10.0.0.1:/srv")
+    host.put(PLACE / "file")
+    host.machine.silent.add("10.0.0.1")
+    for ask in (
+        lambda: host.files.info(PLACE),
+        lambda: host.files.info(PLACE / "file"),
+        lambda: host.mounts.file_system(PLACE),
+        lambda: host.mounts.lives(PLACE),
+    ):
+        with pytest.raises(OverdueError):
+            ask()
+    assert host.files.info(PLACE.parent) is not None
 
 
 def test_a_mount_hides_what_is_below_it_until_it_is_gone() -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from volmgr.errors import BusyError, OperationError, TransientError
+from volmgr.errors import BusyError, OperationError, OverdueError, TransientError
 from volmgr.host.interface import FileInfo, Identity
 from volmgr.host.paths import Paths
 from volmgr.host.trees import DIRECTORY_MODE, Layout, layout
@@ -33,7 +33,11 @@ class FakeFiles:
 
     def info(self, path: Path, *, follow: bool = False) -> FileInfo | None:
         place = self._look(path, follow=follow)
-        return None if place is None else file_info(place[1])
+        if place is None:
+            return None
+        if self.machine.hangs(place[0].source):
+            raise OverdueError(f"{path} has not answered in time; see whether its server is reachable")
+        return file_info(place[1])
 
     def identity(self, path: Path) -> Identity | None:
         place = self._look(path)
