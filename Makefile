@@ -67,9 +67,9 @@ test: lint types $(suites) ## lint, types, all tests on the oldest and the newes
 define tests
 .PHONY: test-$1 quick-$1
 test-$1: $(call stamp,$1)
-	$(private) $(call venv,$1)/bin/python -m pytest -n $(WORKERS) $(PYTEST)
+	$(private) $(call venv,$1)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST)
 quick-$1: $(call stamp,$1)
-	$(private) $(call venv,$1)/bin/python -m pytest -n $(WORKERS) $(PYTEST) $(quick)
+	$(private) $(call venv,$1)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST) $(quick)
 endef
 $(foreach version,$(sort 3.11 $(PYTHONS)),$(eval $(call tests,$(version))))
 

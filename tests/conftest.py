@@ -18,6 +18,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(ROOT_TESTS):
             item.add_marker("root")
+    items.sort(key=limit_of, reverse=True)
+
+
+def limit_of(item: pytest.Item) -> float:
+    """Say how long a test may take: the longest begin, lest all wait at the end for one; the others stay shuffled."""
+    marker = item.get_closest_marker("timeout")
+    return 0.0 if marker is None else float(marker.args[0])
 
 
 @pytest.hookimpl(tryfirst=True)
