@@ -238,7 +238,7 @@ class DiskVolume(
         self._disconnect(request, host)
         remove_mount_point(request.target, host)
         self._disk(request, host).forget()
-        return DeviceUnmounted()
+        return DeviceUnmounted(device_is_gone=True)
 
     def mount(self, request: Mount[S], host: Host) -> Mounted:
         """Bind the node's mount for the Pod; a block volume's device is mapped by the core."""

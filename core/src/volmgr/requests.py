@@ -206,7 +206,13 @@ class DeviceMounted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceUnmounted:
-    """The node's mount of the volume is gone."""
+    """The node's mount of the volume is gone.
+
+    `device_is_gone`: the node has its device no more, so that another one may have its name by now. Else the core looks
+    whether somebody still uses it.
+    """
+
+    device_is_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

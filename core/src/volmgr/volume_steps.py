@@ -110,10 +110,11 @@ class VolumeSteps:
             mode=actual.mode,
             **terms(job, self._host),
         )
-        job.type.call("unmount_device", request, self._host)
+        answer = job.type.call("unmount_device", request, self._host)
         if actual.mode is VolumeMode.BLOCK:
             self._host.files.remove_directory(target)
-        if actual.device_path and not self._host.block.is_free(Path(actual.device_path)):
+        kept = Path(actual.device_path) if actual.device_path and not answer.device_is_gone else None
+        if kept is not None and not self._host.block.is_free(kept):
             raise UncertainError(
                 f"the device {actual.device_path} is in use when it was no longer expected to be in use"
             )

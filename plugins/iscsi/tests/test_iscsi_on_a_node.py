@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from plugins.iscsi.tests.iscsi_site import IQN, Site
 
+from volmgr.plugin import CommandResult
 from volmgr.testing.node import FILES, TestNode, plugins_of
 from volmgr_iscsi.plugin import Iscsi
 
@@ -72,6 +74,27 @@ def test_two_pods_share_a_lun_over_a_killed_daemon_and_the_last_one_gives_it_bac
     node.settle()
     assert site.is_clean
     assert site.host.table == {}
+
+
+def test_a_disk_that_takes_the_name_of_one_that_went_keeps_no_volume_on_the_node() -> None:
+    site = Site()
+    node = started(site)
+    node.apply(manifest("web"))
+    node.settle()
+    assert node.is_mounted("web")
+
+    def iscsiadm(argv: tuple[str, ...], stdin: bytes) -> CommandResult:
+        if "--logout" in argv:
+            site.host.storage.plug((9, 0, 0, 0), "36001405ff")
+            site.host.scsi.scan(9)
+            site.host.busy[Path("/dev/sdb")] = ("another volume",)
+        return site.initiator.program(argv, stdin)
+
+    site.host.programs["iscsiadm"] = iscsiadm
+    node.delete("uid-web")
+    node.settle()
+    assert [disk.name for disk in site.host.storage.known] == ["sdb"]
+    assert site.host.files.names(site.host.paths.state / "volumes") == (), node.warnings()
 
 
 def test_what_a_dead_node_left_is_given_back_although_nobody_wants_it() -> None:
