@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
-    sys.exit(0)
+    os._exit(0)  # an exception would be taken for that of the package that is being loaded
 
 
 def _text(error: VolmgrError | OSError) -> str:
