@@ -7,7 +7,7 @@ import sys
 
 from tests.vm.servers import forked
 
-_PLUGINS = ("pytest_timeout", "volmgr.testing.pytest_options", "no:cacheprovider")
+_PLUGINS = ("pytest_timeout", "no:cacheprovider")
 """Of pytest's plugins only what is used: the others take half a minute to import here."""
 
 if __name__ == "__main__":
