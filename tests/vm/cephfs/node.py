@@ -67,8 +67,29 @@ class CephNode(VmNode):
                     found.append(int(entry.name))
         return found
 
+    def until_settled(self, server: int) -> None:
+        """Return when a ceph-fuse has tried whether it may remount, which it does first of all, by a child.
+
+        Until then the mount is busy. And that child has the server's connection to the kernel: where only the server is
+        killed, and the child waits for its answer, the mount is not dead, but hangs.
+        """
+        tasks = Path(f"/proc/{server}/task")
+        eventually(
+            lambda: not any(_said(task / "comm") == "tester" for task in tasks.iterdir()),
+            "a ceph-fuse that has settled",
+        )
+        eventually(lambda: not any(_said(task / "children") for task in tasks.iterdir()), "the end of its child")
+
     def until_clean(self) -> None:
         """Return when nothing is left, no server and no place of a key either."""
         super().until_clean()
         eventually(lambda: not self.servers(), "the end of each ceph-fuse")
         assert self.private() == []
+
+
+def _said(file: Path) -> str:
+    """Give what a file of a thread says; nothing of one that has ended."""
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""

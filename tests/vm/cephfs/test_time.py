@@ -32,6 +32,8 @@ def test_the_time_beyond_the_bare_command_is_told(node: CephNode, top: Path) -> 
     place.mkdir()
 
     def end() -> None:
+        for server in node.servers():
+            node.until_settled(server)
         tell("umount", place)
         eventually(lambda: not node.servers(), "the end of ceph-fuse")
 

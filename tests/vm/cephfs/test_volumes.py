@@ -100,6 +100,7 @@ def test_a_server_outlives_the_daemon_whose_process_group_is_killed_i82(node: Ce
 def test_a_dead_server_is_told_a_new_pod_gets_a_living_one_and_the_dead_mount_goes_i83(node: CephNode) -> None:
     node.mounted_pod("old", cephfs())
     (server,) = node.servers()
+    node.until_settled(server)
     os.kill(server, signal.SIGKILL)
     node.until_why("old", "the volume is dead: the FUSE server behind it has gone")
     node.mounted_pod("new", cephfs())

@@ -80,7 +80,7 @@ class Ceph:
             eventually(lambda: "up:active" in monitor.tell("mds stat", format="json"), "a metadata server that works")
 
     def _write_keyrings(self) -> None:
-        """Give each its key; ceph-authtool, which could as well, takes a second for each."""
+        """Give each its key; ceph-authtool would be a process for each, and those take long here."""
         rings = {name: _keyring(name, self._keys[name], {**_RIGHTS, **self._rights}[name]) for name in self._keys}
         files = {
             _ETC / "ceph.mon.keyring": "".join(rings.values()),  # the monitor's first database
@@ -126,7 +126,7 @@ class Ceph:
 
 
 class _Monitor:
-    """Whom the monitor obeys: the command `ceph` would take ten seconds to start here, and this takes two."""
+    """Whom the monitor obeys, without all that the command `ceph` imports and asks first."""
 
     _SCRIPT = """\
 import rados, sys
