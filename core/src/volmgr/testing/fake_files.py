@@ -16,7 +16,7 @@ from volmgr.host.trees import DIRECTORY_MODE, Layout, layout
 from volmgr.model.payload import Payload, PayloadFile
 from volmgr.testing.disks import Node, Place
 from volmgr.testing.fake_services import attempt, never, one_at_a_time
-from volmgr.testing.machine import Machine
+from volmgr.testing.machine import Machine, is_below
 
 _SMALL = 64  # what is not larger is deleted at once rather than by way of the trash
 
@@ -253,7 +253,7 @@ class FakeFiles:
             self.remove_tree(self.paths.trash / name)
 
     def _refuse_mounts(self, path: Path) -> None:
-        inside = [entry.target for entry in self.machine.entries() if entry.target.is_relative_to(path)]
+        inside = [entry.target for entry in self.machine.entries() if is_below(entry.target, path)]
         if inside:
             message = f"cannot remove {path}: {inside[0]} is a mount"
             raise BusyError(message)

@@ -19,7 +19,7 @@ from volmgr.host.device_content import SUPERBLOCK
 from volmgr.host.file_system_types import is_fuse
 from volmgr.host.interface import HELPER_DEADLINE, CommandResult, FileSystem, MountEntry, SeenMount
 from volmgr.testing.disks import Disk, Loop, MountPoint, Node, Place
-from volmgr.testing.machine import Machine
+from volmgr.testing.machine import Machine, is_below
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class FakeMounts:
 
     def below(self, path: Path) -> tuple[MountEntry, ...]:
         path = self._canonical(path)
-        found = [entry for entry in self.machine.entries() if entry.target.is_relative_to(path)]
+        found = [entry for entry in self.machine.entries() if is_below(entry.target, path)]
         order = {entry.mount_id: index for index, entry in enumerate(found)}
         return tuple(sorted(found, key=lambda e: (len(e.target.parts), order[e.mount_id]), reverse=True))
 
