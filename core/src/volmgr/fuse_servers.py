@@ -35,6 +35,8 @@ abort=/sys/fs/fuse/connections/$0/abort
 echo 1 > $abort
 """
 """Cuts the connection of a device's minor number; see `Documentation/filesystems/fuse` of Linux."""
+_PROCESSES = Path("/proc")
+_LONGEST_TABLE = 1 << 28  # bytes; the kernel has no more than 100,000 mounts in a namespace, by default
 _GONE = frozenset({errno.ENOTCONN, errno.ECONNABORTED, errno.ESTALE})
 """What is said of what no server will ever answer for again."""
 
@@ -145,9 +147,23 @@ def let_go(host: Host, devices: Collection[str]) -> Ask:
         mounted = {entry.device for entry in host.mounts.table()}
         for device in devices:
             major, _, minor = device.partition(":")
-            if device not in mounted and major == "0":
+            if device not in mounted and major == "0" and not _is_mounted_elsewhere(device, host):
                 host.commands.run(("sh", "-c", _ABORT, minor), changes=False)
     return Ask(lambda: None)
+
+
+def _is_mounted_elsewhere(device: str, host: Host) -> bool:
+    """Say whether another mount namespace has a file system: a container's copy is not ours to end."""
+    seen: set[str | None] = set()
+    for process in (_PROCESSES / name for name in host.files.names(_PROCESSES) if name.isdigit()):
+        with suppress(OperationError):  # it ended meanwhile
+            namespace = host.files.read_link(process / "ns/mnt")
+            if namespace not in seen:
+                table = host.files.read(process / "mountinfo", _LONGEST_TABLE) or b""
+                seen.add(namespace)
+                if any(line.split(b" ", 3)[2] == device.encode() for line in table.splitlines()):
+                    return True
+    return False
 
 
 def trouble(host: Host, path: Path) -> str:

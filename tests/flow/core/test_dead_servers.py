@@ -178,7 +178,13 @@ def test_who_waits_keeps_no_server_whose_last_mount_has_gone(node: TestNode, hos
     node.delete("uid-one")
     node.advance(2 * HEALTH)
     assert cut == []
+    host.mkdir("/proc/7/ns")
+    host.files.ensure_symlink(Path("/proc/7/ns/mnt"), "mnt:[7]")
+    host.put("/proc/7/mountinfo", f"9 1 {device} / /mnt rw - fuse.sshfs x rw\n".encode())
     node.delete("uid-two")
+    node.advance(2 * HEALTH)
+    assert cut == [], "a container still has it"
+    host.files.remove_file(Path("/proc/7/mountinfo"))
     node.advance(HEALTH)
     assert cut == [device.removeprefix("0:")]
     stuck.ended.set()
