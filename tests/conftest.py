@@ -18,11 +18,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(ROOT_TESTS):
             item.add_marker("root")
-    items.sort(key=limit_of, reverse=True)
+    longest: dict[Path, float] = {}
+    for item in items:
+        longest[item.path] = max(longest.get(item.path, 0.0), limit_of(item))
+    # Modules with long tests begin, lest all wait at the end for one; beyond that all stay shuffled.
+    items.sort(key=lambda item: longest[item.path], reverse=True)
 
 
 def limit_of(item: pytest.Item) -> float:
-    """Say how long a test may take: the longest begin, lest all wait at the end for one; the others stay shuffled."""
+    """Give how long a test may take, if it says so itself."""
     marker = item.get_closest_marker("timeout")
     return 0.0 if marker is None else float(marker.args[0])
 
