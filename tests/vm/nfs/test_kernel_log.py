@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
+from tests.eventually import eventually
+from tests.root.acceptance.outside import memory
 from tests.vm.nfs.node import NfsNode, claimed, volume_and_claim
 from tests.vm.servers.nfs import Ganesha
 
@@ -17,6 +19,7 @@ def test_a_pod_hears_from_the_kernel_that_the_server_of_its_volume_is_silent_and
     ganesha.pause()
     with subprocess.Popen(["touch", node.place("told", "told") / "file"]) as waits:
         node.until_why("told", "mounted, server 127.0.0.2 does not answer since 20")
+        node.mounted_pod("other", memory())
         ganesha.resume()
-        node.wait("told")
+        eventually(lambda: "does not answer" not in node.why("told"), "the news that the server is back")
         assert waits.wait(60) == 0
