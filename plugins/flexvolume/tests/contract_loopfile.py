@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache, partial
@@ -25,10 +26,15 @@ _SIZE = 2 << 20
 
 @cache
 def installed() -> Path:
-    """Copy the driver to where it may write, and give the copy."""
+    """Copy the driver to where it may write, and give the copy.
+
+    It is started hundreds of times, and by this Python: what `env` finds may be a script that looks for one first.
+    """
     top = tempfile.TemporaryDirectory()
     atexit.register(top.cleanup)
-    return Path(shutil.copy(Path(__file__).parent / "drivers/loopfile", top.name))
+    copy = Path(shutil.copy(Path(__file__).parent / "drivers/loopfile", top.name))
+    copy.write_text(copy.read_text().replace("#!/usr/bin/env python3", f"#!{sys.executable} -IS", 1))
+    return copy
 
 
 class LoopFile(AttachableFlexVolume):
