@@ -62,6 +62,11 @@ class Site:
         self.lio = lio
         self.initiator = initiator
 
+    def clear(self) -> None:
+        """Take away what a test that failed has left, and each target and disk."""
+        self.initiator.clear()
+        self.lio.clear()
+
     def left(self) -> list[str]:
         """Name each session, record, interface, disk and map."""
         found = [f"session {each}" for each in self.initiator.sessions()]
@@ -75,6 +80,18 @@ class Site:
         """Return when nothing of the node's volumes is left, neither on its disk nor in its kernel."""
         node.until_clean()
         eventually(lambda: not self.left(), lambda: f"nothing, but {self.left()}: {node.log_text()}")
+
+
+def session_states() -> tuple[str, ...]:
+    """Give the states of the node's sessions: LOGGED_IN, or FAILED where the target is silent."""
+    states = Path("/sys/class/iscsi_session").glob("session*/state")
+    return tuple(sorted(state.read_text().strip() for state in states))
+
+
+def disk_states() -> tuple[str, ...]:
+    """Give the states of the node's SCSI disks: `running`, or `transport-offline` where the target is gone for long."""
+    states = (Path("/sys/block", each, "device/state") for each in disks() if each.startswith("sd"))
+    return tuple(sorted(state.read_text().strip() for state in states))
 
 
 def disks() -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
+
 from tests.vm.iscsi.site import IQN, Site, file_of, volume
 from tests.vm.servers.lio import Chap, Target
 from tests.vm.servers.node import VmNode
@@ -92,6 +94,7 @@ def test_secrets_are_proved_and_seen_by_nobody(node: VmNode, site: Site) -> None
         assert os.stat(Path("/etc/iscsi/nodes", record)).st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 def test_a_wrong_secret_is_told_and_leaves_nothing_until_it_is_right(node: VmNode, site: Site) -> None:
     target = proving_target(site)
     node.put("secret.json", secret(session=Chap(user="user1", password="wrong-secret12")))
@@ -102,6 +105,7 @@ def test_a_wrong_secret_is_told_and_leaves_nothing_until_it_is_right(node: VmNod
     node.wait("first")
 
 
+@pytest.mark.slow
 def test_a_wrong_secret_of_discovery_is_told(node: VmNode, site: Site) -> None:
     target = proving_target(site)
     node.put("secret.json", secret(discovery=Chap(user="asker1", password="wrong-secret12")))
@@ -111,6 +115,7 @@ def test_a_wrong_secret_of_discovery_is_told(node: VmNode, site: Site) -> None:
     node.wait("first")
 
 
+@pytest.mark.slow
 def test_a_target_that_does_not_prove_who_it_is_is_refused(node: VmNode, site: Site) -> None:
     target = proving_target(site)
     wrong = Chap(user="user1", password="session-secret1", user_in="target1", password_in="other-secret12")

@@ -53,6 +53,7 @@ def test_two_portals_are_one_map_that_outlives_the_loss_of_a_path(
     assert file_of(node, "second", "other").read_text() == "over one path"
 
 
+@pytest.mark.slow
 def test_a_portal_that_was_silent_is_told_and_its_path_comes_later(
     multipath_node: VmNode, multipathd: Multipathd, target: Target
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_portal_that_was_silent_is_told_and_its_path_comes_later(
     file_of(node, "first").write_text("works")
 
 
+@pytest.mark.slow
 def test_a_map_and_its_file_system_grow_with_the_lun(multipath_node: VmNode, site: Site, target: Target) -> None:
     node = multipath_node
     disk = site.lio.backstore("growing", 64 << 20)
@@ -80,6 +82,7 @@ def test_a_map_and_its_file_system_grow_with_the_lun(multipath_node: VmNode, sit
     eventually(lambda: _size(node) > 1.7 * before, lambda: node.why("first") + node.log_text())
 
 
+@pytest.mark.slow
 def test_a_pod_that_goes_while_a_path_is_down_leaves_nothing(
     multipath_node: VmNode, multipathd: Multipathd, site: Site, target: Target
 ) -> None:
@@ -94,6 +97,7 @@ def test_a_pod_that_goes_while_a_path_is_down_leaves_nothing(
     assert disks() == ()
 
 
+@pytest.mark.slow
 def test_two_paths_without_multipathd_are_used_as_one_and_told(node: VmNode, site: Site, target: Target) -> None:
     node.mounted_pod("first", volume(target, 0, *PORTALS))
     assert len(site.initiator.sessions()) == 2

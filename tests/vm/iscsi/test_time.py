@@ -6,43 +6,51 @@ from pathlib import Path
 
 from tests.eventually import eventually
 from tests.vm.iscsi.site import Site, disks, volume
-from tests.vm.servers.guest import tell
+from tests.vm.servers.guest import settled, tell
 from tests.vm.servers.lio import Target
 from tests.vm.servers.node import VmNode
 from tests.vm.timing import best, say_beyond
 
+PORTAL = "127.0.0.1:3260"
+BY_HAND = """
+set -e
+iscsiadm -m discovery -t sendtargets -p $portal -o nonpersistent | grep --quiet --word-regexp $iqn
+iscsiadm -m node -T $iqn -p $portal,1 -o new
+iscsiadm -m node -T $iqn -p $portal --login
+udevadm wait --timeout=60 $link
+[ "$(/lib/udev/scsi_id --whitelisted --device=$link)" = $wwid ]
+fsck -a $link
+mount $link $place
+"""
+"""What a careful admin types: record one target alone, log in, wait for the disk, see that it is the one, check."""
+
 
 def test_the_time_beyond_the_bare_commands_is_told(node: VmNode, site: Site, target: Target, top: Path) -> None:
-    node.mounted_pod("formats", volume(target))
-    node.remove_pod("formats")
-    site.until_nothing_is_left(node)
-    bare = best(lambda: bare_commands(target, top / "bare"), lambda: bare_end(target, top / "bare"))
+    disk = site.lio.backstore("timed")
+    target.map(1, disk)
+    target.unmap(0)  # by hand, the kernel looks for every LUN
+    node.mounted_pod("formats", volume(target, 1))
 
     def gone() -> None:
         node.remove_pod("timed")
         site.until_nothing_is_left(node)
+        settled()
 
-    ours = best(lambda: node.mounted_pod("timed", volume(target)), gone)
+    node.remove_pod("formats")
+    site.until_nothing_is_left(node)
+    place = top / "bare"
+    place.mkdir()
+    link = f"/dev/disk/by-path/ip-{PORTAL}-iscsi-{target.iqn}-lun-1"
+    words = {"portal": PORTAL, "iqn": target.iqn, "link": link, "wwid": disk.wwid, "place": place}
+    given = [f"{name}={value}" for name, value in words.items()]
+
+    def end() -> None:
+        tell("umount", place)
+        tell("iscsiadm", "-m", "node", "-T", target.iqn, "--logout")
+        tell("iscsiadm", "-m", "node", "-T", target.iqn, "-o", "delete")
+        eventually(lambda: not disks(), "no disk")
+        settled()
+
+    bare = best(lambda: tell("env", *given, "sh", "-c", BY_HAND), end)
+    ours = best(lambda: node.mounted_pod("timed", volume(target, 1)), gone)
     say_beyond("iscsi", bare, ours)
-
-
-def bare_commands(target: Target, place: Path) -> None:
-    """Do by hand what a mount needs: no more than a person would type."""
-    address = "127.0.0.1:3260"
-    tell("iscsiadm", "-m", "discovery", "-t", "sendtargets", "-p", address)
-    tell("iscsiadm", "-m", "node", "-T", target.iqn, "-p", address, "--login")
-    eventually(disks, "the disk")
-    device = Path("/dev", disks()[0])
-    eventually(device.exists, "its device")
-    tell("fsck", "-a", device)
-    place.mkdir(exist_ok=True)
-    tell("mount", device, place)
-
-
-def bare_end(target: Target, place: Path) -> None:
-    """Undo that."""
-    tell("umount", place)
-    tell("iscsiadm", "-m", "node", "-T", target.iqn, "--logout")
-    tell("iscsiadm", "-m", "node", "-o", "delete")
-    tell("iscsiadm", "-m", "discoverydb", "-t", "sendtargets", "-p", "127.0.0.1:3260", "-o", "delete")
-    eventually(lambda: not disks(), "no disk")

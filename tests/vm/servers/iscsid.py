@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -47,12 +48,31 @@ class Iscsid:
     def stop(self) -> None:
         """Log out of everything, remove every record, and end iscsid; again, it changes nothing."""
         if self.runs():
-            for command in (("-m", "node", "--logoutall=all"), ("-m", "node", "-o", "delete")):
-                _ask(*command)
-            for record in self.discoveries():
-                _ask("-m", "discoverydb", "-t", "sendtargets", "-p", record, "-o", "delete")
+            self.clear()
             tell("iscsiadm", "-k", "0")
             eventually(lambda: not self.runs(), "the end of iscsid")
+
+    def clear(self) -> None:
+        """Log out of everything, and remove every record that there is."""
+        if self.sessions():
+            _ask("-m", "node", "--logoutall=all")
+        if self.records():
+            _ask("-m", "node", "-o", "delete")
+        for record in self.discoveries():
+            _ask("-m", "discoverydb", "-t", "sendtargets", "-p", record, "-o", "delete")
+        for name in self.interfaces():
+            _ask("-m", "iface", "-I", name, "-o", "delete")
+
+    @contextmanager
+    def configured(self, *lines: str) -> Generator[None]:
+        """Let records that are made meanwhile have these lines: `node.session.timeo.replacement_timeout = 5`."""
+        file = DATABASE / "iscsid.conf"
+        before = file.read_text()
+        file.write_text("\n".join((before, *lines, "")))
+        try:
+            yield
+        finally:
+            file.write_text(before)
 
     def sessions(self) -> tuple[str, ...]:
         """Give each session as `127.0.0.1:3260 iqn.2026-01.io.test:t1`, sorted, from sysfs."""

@@ -57,6 +57,10 @@ class Lio:
         _ISCSI.mkdir(exist_ok=True)
 
     def stop(self) -> None:
+        """Remove everything; again, it changes nothing."""
+        self.clear()
+
+    def clear(self) -> None:
         """Remove targets, then disks; sessions that there are end as at a storage that is switched off."""
         for target in list(self._targets.values()):
             self.remove(target)

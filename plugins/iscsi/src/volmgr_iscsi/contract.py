@@ -84,4 +84,4 @@ def _erase(host: Host) -> None:
                     host.mounts.unmount(entry.target)
             host.commands.run(("iscsiadm", "-m", "session", "-r", str(session.number), "--logout"))
     host.commands.run(("iscsiadm", "-m", "node", "-T", IQN, "-o", "delete"), accept=(0, NO_OBJECTS))
-    host.commands.run(("dd", "if=/dev/zero", f"of={_REAL}", "bs=1M", "count=4", "oflag=direct"))
+    host.commands.run(("blkdiscard", "--zeroout", "--force", _REAL))  # all of it: backups of superblocks are found
