@@ -47,16 +47,22 @@ class RealHosts:
         self.clear()
 
     def clear(self) -> None:
-        """Take away what is mounted below the roots given so far, which end here, and the loop devices beside them."""
+        """Take away what is mounted below the roots given so far, which end here, and the files beside them.
+
+        Most are disk images, and a suite makes hundreds: left for a later run to remove, all would be written to disk.
+        """
         while self._hosts:
             host = self._hosts.pop()
-            loops = [loop for image in _images(host.paths.root.parent / "top") for loop in host.block.find_loops(image)]
+            images = _images(host.paths.root.parent / "top")
+            loops = [loop for image in images for loop in host.block.find_loops(image)]
             for lock in (lock for loop in loops for lock in host.block.find_loops(loop)):
                 host.block.detach_loop(lock)
             for entry in host.mounts.below(host.paths.root):
                 host.mounts.unmount(entry.target, lazy=True)
             for loop in loops:
                 host.block.detach_loop(loop)
+            for image in images:
+                image.unlink()
             if isinstance(host.files, LocalFiles):
                 host.files.settle()
 
