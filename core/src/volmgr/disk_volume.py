@@ -283,18 +283,19 @@ def disk_requirements(host: Host) -> tuple[Requirement, ...]:
     """Say whether the node has what volumes of disks need, whatever network brings them."""
     scsi_id = next(filter(None, map(host.commands.find, SCSI_ID)), None)
     runs = host.scsi.multipath_runs()
+    heard = host.files.info(_UDEV) is not None
     configured = host.files.info(_MULTIPATH, follow=True) is not None
     return (
         Requirement(
             check="scsi_id",
             met=scsi_id is not None,
-            detail=f"{scsi_id or SCSI_ID[0]} asks disks who they are",
+            detail=f"{scsi_id} asks disks who they are" if scsi_id else f"{SCSI_ID[0]} is not there",
             remedy="install udev, which brings it: no disk is used that nobody can ask",
         ),
         Requirement(
             check="udev",
-            met=host.files.info(_UDEV) is not None,
-            detail=f"{_UDEV} is where udev is told of disks, which it makes links to",
+            met=heard,
+            detail="it runs, and makes links to disks" if heard else "it does not run: disks have no links",
             remedy="start systemd-udevd: without it, disks are found by what the kernel says alone",
             optional=True,
         ),
@@ -309,7 +310,8 @@ def disk_requirements(host: Host) -> tuple[Requirement, ...]:
             check=_MULTIPATH.name,
             met=configured,
             detail=f"{_MULTIPATH} is {'' if configured else 'not '}there",
-            remedy="run mpathconf --enable, or write one: some distributions do not start multipathd without it",
+            remedy="write one with find_multipaths in its defaults; on Fedora, where multipathd needs one to start,"
+            " run mpathconf --enable",
             optional=True,
         ),
     )

@@ -298,6 +298,17 @@ def test_a_kernel_that_has_waited_for_all_of_its_time_says_that_nobody_answers(s
     assert host.table == {}
 
 
+@pytest.mark.parametrize(
+    "said", ["mount: /v: unknown filesystem type 'ceph'.", "missing codepage or helper program, or"]
+)
+def test_a_node_without_either_client_is_told_which_package_it_needs(said: str) -> None:
+    faulty = FaultHost(kernel_host(), [Fault(2, CommandError(("mount",), 32, said), verb="mounts.ensure_mounted")])
+    with pytest.raises(
+        OperationError, match=r"; mount\.ceph is not installed: install the package ceph-common, or ceph-fuse"
+    ):
+        volume().mount(faulty)
+
+
 def test_a_ceph_fuse_that_has_waited_for_all_of_its_time_says_that_nobody_answers() -> None:
     host = fuse_host().with_settings(CephFsSettings(answer_within=7))
 
@@ -446,6 +457,7 @@ def test_the_secret_is_in_the_namespace_of_the_pod_or_in_that_which_a_persistent
     [
         ({"monitors": ()}, "monitors is empty; name at least one"),
         ({"monitors": (MONITOR, "a,b")}, r"monitors\[1\] 'a,b' is no address; write"),
+        ({"monitors": ("10.0.0.1:65536",)}, "is no address"),
         ({"monitors": ("-o",)}, r"monitors\[0\] '-o' is no address"),
         ({"monitors": ("10.0.0.1:6789:/x",)}, "is no address"),
         ({"monitors": ("",)}, "is no address"),

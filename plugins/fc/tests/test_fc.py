@@ -244,6 +244,11 @@ def test_the_wait_for_a_disk_is_what_the_settings_say() -> None:
     assert host.now - began == 3
 
 
+def test_a_wait_that_is_none_is_named() -> None:
+    with pytest.raises(ValueError, match=r"^map_wait is -1; write seconds, such as 10$"):
+        FibreChannelSettings(map_wait=-1)
+
+
 def test_what_no_node_could_take_is_refused_unseen() -> None:
     faulty = FaultHost(fabric())
     of = volume("5006", lun=0)

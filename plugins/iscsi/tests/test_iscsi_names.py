@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -191,6 +192,20 @@ def test_what_shares_sessions_is_done_one_after_the_other() -> None:
 
 def test_failures_are_shared_by_portal() -> None:
     assert Iscsi().endpoint(spec()) == "portal 10.0.0.1:3260"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"login_timeout": 0}, "login_timeout is 0; write 1 or more, such as 15"),
+        ({"repair_pause": 0.0}, "repair_pause is 0; write 1 or more, such as 60"),
+        ({"device_timeout": -3.5}, "device_timeout is -3.5; write 0 or more, such as 30"),
+        ({"enough_paths": -1}, "enough_paths is -1; write 0 or more, such as 2"),
+    ],
+)
+def test_settings_that_make_no_sense_are_named(wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=f"^{told}$"):
+        IscsiSettings(**wrong)
 
 
 def test_repairs_come_more_and_more_rarely() -> None:

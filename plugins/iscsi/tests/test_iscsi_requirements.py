@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from volmgr.plugin import CommandResult, Requirement
-from volmgr.testing import FakeHost
+from volmgr.plugin import CommandResult, OperationError, Requirement
+from volmgr.testing import FakeHost, Volume
 from volmgr_iscsi.plugin import Iscsi
+from volmgr_iscsi.source import IscsiSource
 
 NAME = "/etc/iscsi/initiatorname.iscsi"
 
@@ -37,6 +38,12 @@ def test_a_node_that_has_nothing_is_told_what_to_do() -> None:
     missing = [each for each in found.values() if not (each.met or each.optional)]
     assert {each.check for each in missing} >= {"iscsiadm", "iscsid", "initiator name", "iscsi_tcp"}
     assert all(each.remedy for each in missing)
+
+
+def test_who_mounts_without_open_iscsi_is_told_which_package_it_needs() -> None:
+    of = Volume(Iscsi(), IscsiSource(target_portal="10.0.0.1", iqn="iqn.2026-01.com.example:disks", lun=0))
+    with pytest.raises(OperationError, match="iscsiadm is not installed: install open-iscsi"):
+        of.set_up(FakeHost())
 
 
 @pytest.mark.parametrize(

@@ -203,6 +203,7 @@ def failure(stderr: str) -> VolmgrError:
         ("rpc.statd is not running but is required for remote locking.", "the mount option nolock"),
         ("requested NFS version or transport protocol is not supported", "see mount option vers"),
         ("an incorrect mount option was specified", "check the mount options"),
+        ("No such device", "this kernel has no client of NFS"),
         ("Failed to resolve server nas: Name or service not known", "correct nfs.server"),
     ],
 )
@@ -222,8 +223,12 @@ def test_a_server_that_mount_nfs_does_not_reach_counts_as_silent(stderr: str) ->
     assert isinstance(failure(stderr), UnansweredError)
 
 
-def test_a_node_without_mount_nfs_is_told_which_package_it_needs() -> None:
-    error = failure("bad option; you might need a /sbin/mount.<type> helper program.")
+@pytest.mark.parametrize(
+    "stderr",
+    ["bad option; you might need a /sbin/mount.<type> helper program.", "mount: /mnt: unknown filesystem type 'nfs'."],
+)
+def test_a_node_without_mount_nfs_is_told_which_package_it_needs(stderr: str) -> None:
+    error = failure(stderr)
     assert isinstance(error, PluginError)
     assert "install nfs-common" in str(error)
 

@@ -19,7 +19,10 @@ _KERNELS_TIMEOUT = 60  # seconds; what the kernel's client waits for by itself, 
 _ALL = range(-64, 256)  # exit codes, and signals that ended it
 _NOISE = ("parsing config file", "ceph.conf", "using default settings", "init, newargv")
 _WHO = "the key is another one than the user's, or the user may not use this path"
+_NO_HELPER = "mount.ceph is not installed: install the package ceph-common, or ceph-fuse"
 _HINTS = (
+    ("unknown filesystem type", _NO_HELPER),
+    ("helper program", _NO_HELPER),
     ("no mds", f"no metadata server is up, or {_WHO}: look at `ceph status`"),
     ("mon config", _WHO),
     ("permission denied", _WHO),

@@ -17,6 +17,7 @@ _NAME = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\.?"
 _IPV6 = r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*"
 _MONITOR = re.compile(rf"(?P<host>{_NAME}|\[{_IPV6}\])(?P<port>:[0-9]{{1,5}})?")
 _BARE_IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*")  # two colons are no port
+_PORTS = range(1, 1 << 16)
 _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@-]*")
 _SECRET_OPTIONS = ("secret=", "key=")
 
@@ -59,7 +60,7 @@ def check(spec: VolumeSpec[CephFsSource]) -> None:
     if not source.monitors:
         raise SpecError("cephfs.monitors is empty; name at least one, such as 10.0.0.1:6789")
     for number, monitor in enumerate(source.monitors):
-        if not (_MONITOR.fullmatch(monitor) or _BARE_IPV6.fullmatch(monitor)):
+        if not _is_address(monitor):
             raise SpecError(
                 f"cephfs.monitors[{number}] {monitor!r} is no address; write a name, an IPv4 address or an IPv6 one in"
                 " brackets, and perhaps a port, such as [fd00::1]:6789"
@@ -73,6 +74,13 @@ def check(spec: VolumeSpec[CephFsSource]) -> None:
     if wanted is not None and not wanted.name:
         raise SpecError("cephfs.secretRef has no name; name the Secret, or leave it out")
     check_options(spec.mount_options)
+
+
+def _is_address(monitor: str) -> bool:
+    found = _MONITOR.fullmatch(monitor)
+    if found is None:
+        return _BARE_IPV6.fullmatch(monitor) is not None
+    return found["port"] is None or int(found["port"][1:]) in _PORTS
 
 
 def check_options(options: Iterable[str]) -> None:

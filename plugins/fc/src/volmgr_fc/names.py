@@ -61,8 +61,8 @@ def check(source: FibreChannelSource) -> None:
     for place, wwid in enumerate(source.wwids):
         if not wwid.strip() or "/" in wwid or not wwid.isprintable() or wwid in {".", "..", BLOCK_MAPS}:
             raise SpecError(
-                f"invalid fc.wwids[{place}] {wwid!r}: write what `/lib/udev/scsi_id --whitelisted --device` says of"
-                " the disk, such as 3600508b400105e210000900000490000"
+                f"invalid fc.wwids[{place}] {wwid!r}: write what `/lib/udev/scsi_id --whitelisted --device=/dev/sdX`"
+                " says, such as 3600508b400105e210000900000490000"
             )
     if len(directory(source).encode()) > _LONGEST:
         raise SpecError(f"fc names too many ports or wwids: the volume's directory, {directory(source)}, is too long")

@@ -27,6 +27,8 @@ _NO_DAEMON = frozenset({18, 20})
 _REFUSED = frozenset({19, 24})
 _CODES = range(1, 256)
 
+INSTALL = "install open-iscsi (Debian, SUSE) or iscsi-initiator-utils (Fedora)"
+
 MARGIN = 15.0
 """Seconds that a command may take beyond what its portal may, before it is killed."""
 
@@ -139,7 +141,12 @@ class Iscsiadm:
     def _result(self, arguments: Sequence[str], *, within: float = MARGIN, changes: bool = True) -> CommandResult:
         deadline = max(0.0, min(within, self.left()))
         accept = (OK, *_CODES)
-        return self.host.commands.run(("iscsiadm", *arguments), deadline=deadline, accept=accept, changes=changes)
+        try:
+            return self.host.commands.run(("iscsiadm", *arguments), deadline=deadline, accept=accept, changes=changes)
+        except OperationError as error:
+            if self.host.commands.find("iscsiadm") is not None:
+                raise
+            raise OperationError(f"iscsiadm is not installed: {INSTALL}") from error
 
 
 def offers(answer: str) -> tuple[Offer, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from volmgr.plugin import Host, Requirement, disk_requirements
+from volmgr_iscsi.iscsiadm import INSTALL
 
 INITIATOR = Path("/etc/iscsi/initiatorname.iscsi")
 SOCKETS = Path("/proc/net/unix")
@@ -33,7 +34,7 @@ def _all(host: Host) -> Iterator[Requirement]:
         check="iscsiadm",
         met=iscsiadm is not None,
         detail=str(iscsiadm or "not installed"),
-        remedy="install open-iscsi (Debian, SUSE) or iscsi-initiator-utils (Fedora)",
+        remedy=INSTALL,
     )
     there = _DAEMON in _text(SOCKETS, host)
     yield Requirement(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +27,12 @@ class IscsiSettings:
     """What it doubles to at most."""
 
     def __post_init__(self) -> None:
-        """Refuse what would refuse every volume."""
-        if self.login_timeout < 1 or self.most_attempts < 1:
-            raise ValueError("login_timeout or most_attempts is less than 1; no portal would ever be tried")
+        """Refuse what would refuse every volume, or try without a pause, and times that are none."""
+        least = {"login_timeout": 1, "most_attempts": 1, "repair_pause": 1, "longest_repair_pause": 1}
+        for each in fields(self):
+            value, smallest = getattr(self, each.name), least.get(each.name, 0)
+            if value < smallest:
+                raise ValueError(f"{each.name} is {value:g}; write {smallest} or more, such as {each.default:g}")
 
     def pause(self, tries: int) -> float:
         """Give how long to wait before the next repair, when so many have failed."""

@@ -60,9 +60,17 @@ def check_source(spec: VolumeSpec[IscsiSource]) -> None:
     if not 0 <= source.lun <= LARGEST_LUN:
         raise _refused(spec, "lun", f"{source.lun} is not between 0 and {LARGEST_LUN}")
     if source.initiator_name and not is_iscsi_name(source.initiator_name):
-        raise _refused(spec, "initiatorName", f"{source.initiator_name!r} is no iSCSI name")
+        raise _refused(
+            spec,
+            "initiatorName",
+            f"{source.initiator_name!r} is no iSCSI name; write one such as iqn.2026-01.com.example:node-7",
+        )
     if source.iscsi_interface and not _is_interface(source.iscsi_interface):
-        raise _refused(spec, "iscsiInterface", f"{source.iscsi_interface!r} is no name of an interface of open-iscsi")
+        raise _refused(
+            spec,
+            "iscsiInterface",
+            f"{source.iscsi_interface!r} names no interface of open-iscsi; `iscsiadm -m iface` lists them",
+        )
     if source.needs_secret and (source.secret_ref is None or not source.secret_ref.name):
         raise _refused(spec, "secretRef", "it is missing, and CHAP needs a Secret with names and passwords")
 

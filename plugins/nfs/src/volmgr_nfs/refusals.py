@@ -12,6 +12,7 @@ _SILENCES = (
     "Network is unreachable",
     "Connection reset by peer",
 )
+_NO_HELPER = ("helper program", "unknown filesystem type")  # of mount(8), which knows whether the kernel has the type
 _REMEDIES = (
     ("access denied by server", "the server does not export it to this node: see `exportfs -v` there"),
     ("No such file or directory", "the server has no such export: make it there, or correct nfs.path"),
@@ -20,6 +21,7 @@ _REMEDIES = (
     ("Protocol not supported", "the server has another version: see mount option vers"),
     ("incorrect mount option", "check the mount options against nfs(5)"),
     ("Invalid argument", "check the mount options against nfs(5)"),
+    ("No such device", "this kernel has no client of NFS: install the kernel's package that has the module nfs"),
     ("Failed to resolve server", "correct nfs.server, or see whether this node's name server answers"),
 )
 
@@ -28,7 +30,7 @@ def explained(error: CommandError, export: str) -> VolmgrError:
     """Say whose turn it is."""
     said = error.stderr.strip()
     attempt = f"cannot mount {export}"
-    if "helper program" in said:
+    if any(word in said for word in _NO_HELPER):
         message = f"{attempt}: mount.nfs is not installed; install nfs-common (Debian) or nfs-utils (Fedora)"
         return PluginError(message)
     if any(word in said for word in _SILENCES):
