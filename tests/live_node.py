@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.eventually import eventually
 from volmgr.testing.node import pod
 
 PATIENCE = 60.0
@@ -98,6 +99,17 @@ class LiveNode:
         done = self.run(*arguments)
         assert done.returncode == 0, done.stdout + done.stderr + (self.top / "log").read_text()
         return done.stdout
+
+    def await_why(self, name: str, text: str) -> str:
+        """Return what `why` says of a Pod once a text is in it: at first its manifest is unread, and nothing tried."""
+        said: list[str] = []
+
+        def holds() -> bool:
+            said.append(self.run("why", name).stdout)
+            return text in said[-1]
+
+        eventually(holds, lambda: f"{text!r} in {said[-1]!r}")
+        return said[-1]
 
     def put(self, name: str, volume: dict[str, object], namespace: str = "default") -> None:
         """Let a Pod with one volume `v` be in a manifest."""

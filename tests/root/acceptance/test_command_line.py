@@ -103,7 +103,8 @@ def test_a_wait_begun_before_the_pod_is_known_ends_when_it_is_mounted(node: Outs
 
 def test_a_wait_at_its_timeout_says_why(node: Outside, tmp_path: Path) -> None:
     node.put("shop.json", pod("shop", host_path(tmp_path / "missing", "Directory")))
-    done = node.volmgr("wait", "shop", "--timeout", "1s", code=1)
+    eventually(lambda: "mount failed" in node.volmgr("why", "shop", code=None).stdout)
+    done = node.volmgr("wait", "shop", "--timeout", "100ms", code=1)
     assert "unmounted volumes=[v]" in done.stderr
     assert str(tmp_path / "missing") in done.stderr
 
@@ -181,7 +182,7 @@ def test_plan_of_an_empty_place_has_no_work(tmp_path: Path) -> None:
 
 def test_plan_with_a_daemon_that_cannot_do_it_yet_ends_with_2(node: Outside, tmp_path: Path) -> None:
     node.put("shop.json", pod("shop", host_path(tmp_path / "missing", "Directory")))
-    node.volmgr("wait", "shop", "--timeout", "500ms", code=1)
+    eventually(lambda: "mount failed" in node.volmgr("why", "shop", code=None).stdout)
     done = node.json("plan", code=2)
     assert done["operations"][0]["verb"] == "mount"
     assert done["operations"][0]["delayed"]

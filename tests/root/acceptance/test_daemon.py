@@ -18,17 +18,17 @@ NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
 def test_a_second_daemon_on_the_same_root_ends_at_once_naming_the_first(node: Outside, tmp_path: Path) -> None:
     begin = time.monotonic()
     argv = [str(BIN / "volmgrd"), "--root-dir", str(node.root), "--socket", str(tmp_path / "second.sock")]
-    second = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
+    second = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert second.returncode == 1
     assert str(node.pid) in second.stderr
     assert "Traceback" not in second.stderr
     assert time.monotonic() - begin < 5
-    third = subprocess.run(node.argv(), capture_output=True, text=True, timeout=20, check=False)
+    third = subprocess.run(node.argv(), capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert third.returncode == 1
     link = tmp_path / "link"
     link.symlink_to(node.root)
     argv[2] = str(link)
-    assert str(node.pid) in subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False).stderr
+    assert str(node.pid) in subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False).stderr
     node.volmgr("status")
 
 
@@ -100,7 +100,7 @@ def test_logs_go_to_stderr_alone_and_json_lines_parse(tmp_path: Path) -> None:
         node.wait("shop")
         node.volmgr("drain")
         daemon.terminate()
-        out, err = daemon.communicate(timeout=20)
+        out, err = daemon.communicate(timeout=PATIENCE)
     assert daemon.returncode == 0
     assert not out
     lines = [json.loads(line) for line in err.splitlines()]
@@ -120,7 +120,9 @@ def test_a_wrong_configuration_is_refused_by_name(tmp_path: Path) -> None:
         ("a: [", str(file)),
     ):
         file.write_text(text)
-        done = subprocess.run(node.argv("--config", str(file)), capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(
+            node.argv("--config", str(file)), capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
         assert done.returncode == 1
         assert name in done.stderr.splitlines()[-1]
         assert "Traceback" not in done.stderr
@@ -185,7 +187,7 @@ def test_a_socket_that_cannot_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for where, what in ((tmp_path / "file", "socket"), (tmp_path / ("x" * 120), "long"), (tmp_path / "file/s", "file")):
         argv = [str(BIN / "volmgrd"), "--root-dir", str(tmp_path / "root"), "--socket", str(where)]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert done.returncode == 1, where
         assert what in done.stderr, done.stderr
         assert "Traceback" not in done.stderr

@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 from tests.root.acceptance.outside import EMPTY_DIR, Outside, disk, memory, pod
 
 
@@ -167,7 +167,7 @@ def test_a_full_disk_and_a_read_only_root_are_said_and_lose_nothing(tmp_path: Pa
         node.wait("late")
         node.kill()
         subprocess.run(["mount", "-o", "remount,ro", root], check=True)
-        done = subprocess.run(node.argv(*node.options), capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(node.argv(*node.options), capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert done.returncode == 1
         assert "ead-only file system" in done.stderr
         assert before.items() <= node.mounts().items()

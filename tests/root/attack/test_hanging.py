@@ -24,7 +24,7 @@ def test_many_pods_on_a_dead_server_keep_no_other_pod_waiting(tmp_path: Path) ->
                 node.put("other", {"emptyDir": {}})
                 node.put("path", {"hostPath": {"path": str(tmp_path), "type": "Directory"}})
                 for name in ("other", "path"):
-                    node.tell("wait", name, "--timeout", "5s")
+                    node.tell("wait", name)
                 assert "hanging-0" in node.run("status").stdout
         finally:
             syscalls.umount(str(hanging), syscalls.UMOUNT_DETACH)

@@ -114,14 +114,14 @@ def test_a_path_that_does_not_answer_is_quarantined_and_named_and_harms_no_other
         node.put("hung", {"hostPath": {"path": str(hung / "data"), "type": "Directory"}})
         assert fuse.asked()
         node.put("other", MEMORY)
-        node.tell("wait", "other", "--timeout", "5s")
+        node.tell("wait", "other")
         text = node.tell("why", "hung")
         assert "mount running since" in text
         assert "past its deadline: quarantined until it really ends" in text
         assert ("OperationStuck", "mount does not return; it is left alone until it does") in events(client)
         node.remove("hung")
         node.remove("other")
-        node.tell("wait", "other", "--for", "unmounted", "--timeout", "5s")
+        node.tell("wait", "other", "--for", "unmounted")
         assert node.run("wait", "hung", "--for", "unmounted", "--timeout", "0s").returncode == 1
         fuse.die()
         node.tell("wait", "hung", "--for", "unmounted")

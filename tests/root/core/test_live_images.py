@@ -159,8 +159,7 @@ def test_an_image_of_a_locked_registry_is_mounted_and_its_secret_is_nowhere(tmp_
                 (node.manifests / "secret.json").write_text(given)
             (node.manifests / "web.json").write_text(json.dumps(document))
             if late:
-                node.run("wait", "web", "--for", "mounted", "--timeout", "1s")
-                assert "imagePullSecrets of the Pod that do not exist: pull" in node.tell("why", "web")
+                node.await_why("web", "imagePullSecrets of the Pod that do not exist: pull")
                 (node.manifests / "secret.json").write_text(given)
             node.tell("wait", "web", "--for", "mounted")
             assert (place(node, "web") / "file").read_bytes() == b"1"

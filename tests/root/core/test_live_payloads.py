@@ -73,8 +73,8 @@ def mounts_done(node: LiveNode, uid: str, count: int) -> None:
 
 def test_a_pod_waits_with_a_reason_until_its_secret_appears(node: LiveNode) -> None:
     offer(node, "web", pod("web", SECRET, uid="u1"))
-    assert node.run("wait", "web", "--timeout", "200ms").returncode != 0
-    assert "Secret default/login" in node.run("why", "web").stdout
+    node.await_why("web", "Secret default/login")
+    assert node.run("wait", "web", "--timeout", "0s").returncode != 0
     offer(node, "secret", secret(user="admin"))
     node.tell("wait", "web")
     assert (place(node, "u1", SECRET) / "user").read_text() == "admin"

@@ -98,18 +98,16 @@ def test_the_key_set_is_made_before_anybody_asks_for_a_token(tmp_path: Path) -> 
 def test_without_an_issuer_the_pod_says_what_to_configure(tmp_path: Path) -> None:
     with started(tmp_path) as node:
         node.put("web", projected(token()))
-        done = node.run("wait", "uid-web", "--for", "mounted", "--timeout", "2s")
-        assert done.returncode != 0
-        assert (
-            "set token_issuer in the configuration, such as token_issuer: https://" in node.run("why", "uid-web").stdout
-        )
+        node.await_why("uid-web", "set token_issuer in the configuration, such as token_issuer: https://")
+        assert node.run("wait", "uid-web", "--for", "mounted", "--timeout", "0s").returncode != 0
         assert not node.volume("web", Projected.name).exists()
 
 
 def test_a_volume_is_mounted_when_the_last_of_its_objects_appears(tmp_path: Path) -> None:
     with started(tmp_path) as node:
         node.put("web", projected({"configMap": {"name": "settings"}}))
-        done = node.run("wait", "uid-web", "--for", "mounted", "--timeout", "1s")
+        node.await_why("uid-web", "ConfigMap default/settings")
+        done = node.run("wait", "uid-web", "--for", "mounted", "--timeout", "0s")
         assert "ConfigMap default/settings" in done.stdout + done.stderr
         meta = {"name": "settings"}
         put(node, "settings", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": "1"}})

@@ -39,5 +39,5 @@ def test_a_daemon_knows_what_is_installed_and_names_what_is_not(python: Path, tm
         node.put("empty", {"emptyDir": {}})
         node.tell("wait", "empty")
         node.put("host", {"hostPath": {"path": "/etc"}})
-        assert node.run("wait", "host", "--timeout", "1s").returncode == 1
-        assert "install volmgr-hostpath" in node.tell("why", "host")
+        node.await_why("host", "install volmgr-hostpath")
+        assert node.run("wait", "host", "--timeout", "0s").returncode == 1

@@ -137,8 +137,8 @@ def test_pods_have_it_by_its_own_field_and_by_the_drivers_that_an_api_server_let
 def test_a_volume_that_no_mount_could_take_is_refused_naming_the_field(node_with_it: LiveNode) -> None:
     node = node_with_it
     node.put("odd", {"overlay": {"lower": ["/srv,upperdir=/etc"]}})
-    assert node.run("wait", "odd", "--timeout", "1s").returncode == 1
-    assert "lower: '/srv,upperdir=/etc' must be an absolute path without" in node.tell("why", "odd")
+    node.await_why("odd", "lower: '/srv,upperdir=/etc' must be an absolute path without")
+    assert node.run("wait", "odd", "--timeout", "0s").returncode == 1
     assert node.mount_ids() == {}
 
 
