@@ -3,7 +3,7 @@
 python -m tests.vm                                     every area, one pass
 python -m tests.vm --full nfs iscsi                    two areas, with the faults that take long
 python -m tests.vm tests/vm/nfs/test_mounts.py::test_… one test
-python -m tests.vm nfs --pytest "-x -k reads"          what else to tell pytest
+python -m tests.vm nfs --pytest="-x -k reads"          what else to tell pytest
 python -m tests.vm --command "lsblk; uname -a"         a guest, and a command in it
 """
 
