@@ -11,6 +11,14 @@ import pytest
 from tests.docs.pages import ROOT, blocks
 
 READ_ONLY = "class Docs(VolumePlugin[DocsSource])"
+SHARE = "unmount_served(request.target"
+SHARE_SAMPLES = """
+
+def samples(top: object) -> list[object]:
+    from volmgr.testing import Sample
+
+    return [Sample(source=ShareSource(server="a", path="/x"), arrange=lambda host: host.machine.serve("share", "a:/x"))]
+"""
 SAMPLES = """
 
 def samples(top: Path) -> list[object]:
@@ -41,10 +49,10 @@ def test_each_recipe_can_be_imported_and_is_typed(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def contract_of(tmp_path: Path, code: str, *options: str) -> tuple[int, str]:
-    """Hold the type in a text to the contract; gives the exit code and what was said."""
-    (tmp_path / "shown.py").write_text(code + SAMPLES)
-    suite = ("--pyargs", "volmgr.testing.contract", "--volmgr-plugin", "shown:Docs", *options)
+def contract_of(tmp_path: Path, code: str, *options: str, plugin: str = "Docs") -> tuple[int, str]:
+    """Hold a type in a text to the contract; gives the exit code and what was said."""
+    (tmp_path / "shown.py").write_text(code)
+    suite = ("--pyargs", "volmgr.testing.contract", "--volmgr-plugin", f"shown:{plugin}", *options)
     hermetic = ("-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "run"))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *suite, *hermetic],
@@ -57,19 +65,24 @@ def contract_of(tmp_path: Path, code: str, *options: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def read_only() -> str:
-    (code,) = [each.text for each in blocks(ROOT / "docs/plugins/recipes.md") if READ_ONLY in each.text]
-    return code
+def recipe(having: str, samples: str) -> str:
+    (code,) = [each.text for each in blocks(ROOT / "docs/plugins/recipes.md") if having in each.text]
+    return code + samples
 
 
 @pytest.mark.parametrize("host", ["fake", pytest.param("real", marks=pytest.mark.root)])
 def test_the_read_only_directory_keeps_the_contract(tmp_path: Path, host: str) -> None:
-    code, said = contract_of(tmp_path, read_only(), "--volmgr-host", host)
+    code, said = contract_of(tmp_path, recipe(READ_ONLY, SAMPLES), "--volmgr-host", host)
     assert code == 0, said
 
 
 def test_a_read_only_directory_that_forgets_mounts_of_others_is_caught(tmp_path: Path) -> None:
-    code, said = contract_of(tmp_path, read_only().replace("unmount_below", "unmount"))
+    code, said = contract_of(tmp_path, recipe(READ_ONLY, SAMPLES).replace("unmount_below", "unmount"))
     assert code == 1
     assert "FAILED test_others.py::test_mounts_of_others_below_are_taken_away_and_never_followed" in said
     assert "1 failed" in said
+
+
+def test_the_share_of_a_server_keeps_the_contract(tmp_path: Path) -> None:
+    code, said = contract_of(tmp_path, recipe(SHARE, SHARE_SAMPLES), plugin="Share")
+    assert code == 0, said

@@ -135,7 +135,10 @@ class VolumePlugin(Generic[S]):
         return None
 
     def endpoint(self, spec: VolumeSpec[S]) -> str:
-        """Name whose failure is shared, as people read it (`server 10.0.0.1`); empty: nobody's; pure."""
+        """Name whose failure is shared, as people read it (`server 10.0.0.1`); empty: nobody's; pure.
+
+        Servers of NFS are called so, by the name that they were mounted by: the kernel's log tells of them.
+        """
         del spec
         return ""
 

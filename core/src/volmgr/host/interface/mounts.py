@@ -75,7 +75,8 @@ class Mounts(Protocol):
     def lives(self, target: Path, *, deadline: float | None = None) -> bool:
         """Say whether something is mounted on a directory that answers; what is dead for good is taken away.
 
-        `deadline` is in seconds from now, for types that wait for a server; past it UncertainError is raised.
+        `deadline` is in seconds from now, for types that wait for a server; past it UncertainError is raised. Raises
+        OperationError for a directory that is missing.
         """
         ...
 
