@@ -34,17 +34,26 @@ def fabric(_fabric: FibreChannel) -> Iterator[FibreChannel]:
     assert left == ()
 
 
-@pytest.fixture
-def site(fabric: FibreChannel) -> Site:
-    """The fabric and multipathd, which does not run."""
-    return Site(fabric, Multipathd())
+@pytest.fixture(scope="session")
+def _multipathd() -> Iterator[Multipathd]:
+    multipathd = Multipathd()
+    yield multipathd
+    multipathd.stop()
 
 
 @pytest.fixture
-def multipath(site: Site) -> Iterator[Multipathd]:
-    """The fabric's multipathd, which runs."""
-    with site.multipathd as multipathd:
-        yield multipathd
+def site(request: pytest.FixtureRequest, fabric: FibreChannel, _multipathd: Multipathd) -> Site:
+    """The fabric and multipathd, which runs for tests that want `multipath` alone."""
+    if "multipath" not in request.fixturenames:
+        _multipathd.stop()
+    return Site(fabric, _multipathd)
+
+
+@pytest.fixture
+def multipath(site: Site) -> Multipathd:
+    """The node's multipathd, which runs; it takes some seconds to start, and is left to the next test."""
+    site.multipathd.start()
+    return site.multipathd
 
 
 @pytest.fixture
@@ -59,10 +68,3 @@ def node(site: Site, top: Path) -> Iterator[VmNode]:
             site.until_nothing_is_left(node)
     finally:
         node.clear()
-
-
-@pytest.fixture
-def multipath_node(multipath: Multipathd, node: VmNode) -> VmNode:
-    """A node that is started after multipathd, and has given everything back before that ends."""
-    del multipath
-    return node

@@ -79,6 +79,23 @@ def test_a_disk_is_found_by_its_wwid(host: Host, fabric: FibreChannel) -> None:
     ready.unmount_device(host)
 
 
+def test_a_mounted_volume_whose_lun_was_given_away_is_refused_and_the_other_disk_not_touched(
+    host: Host, fabric: FibreChannel
+) -> None:
+    old, new = fabric.backstore("mounted"), fabric.backstore("stranger")
+    fabric.map(8, old, cards=("eth1",))
+    ready = lun(fabric, 8).set_up(host)
+    fabric.unmap(8)
+    fabric.map(8, new, cards=("eth1",))
+    with pytest.raises(OperationError, match=f"leads to the disk {new.wwid} now, and the volume in use is {old.wwid}"):
+        ready.mount_device(host)
+    fabric.unmap(8)
+    fabric.map(8, old, cards=("eth1",))
+    ready.mount_device(host)
+    ready.unmount_device(host)
+    assert new.file.read_bytes().strip(b"\0") == b""
+
+
 def test_a_path_that_is_lost_under_io_and_returns_loses_nothing(
     host: Host, fabric: FibreChannel, multipath: Multipathd
 ) -> None:
@@ -125,21 +142,22 @@ def test_the_map_goes_before_its_paths_and_what_was_written_is_there(
     give_back(again, host)
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_of_two_luns_of_the_storage_each_goes_alone(
-    host: Host, fabric: FibreChannel, multipath: Multipathd, order: tuple[int, int]
+def test_of_two_luns_of_the_storage_each_goes_alone_in_whichever_order(
+    host: Host, fabric: FibreChannel, multipath: Multipathd
 ) -> None:
     both: list[Volume] = []
     for number in (1, 12):
         fabric.map(number, fabric.backstore(f"lun{number}"))
         both.append(lun(fabric, number, name=f"pv-{number}").set_up(host))
         both[-1].mount(host)
-    assert len(multipath.maps()) == 2
-    first, second = (both[place] for place in order)
-    give_back(first, host)
-    assert (len(fabric.disks()), len(multipath.maps())) == (2, 1)
-    (second.target(host) / "file").write_text("still here")
-    give_back(second, host)
+    for first, second in (both, both[::-1]):
+        assert len(multipath.maps()) == 2
+        give_back(first, host)
+        assert (len(fabric.disks()), len(multipath.maps())) == (2, 1)
+        (second.target(host) / "file").write_text("still here")
+        first.set_up(host).mount(host)
+    for each in both:
+        give_back(each, host)
 
 
 def test_a_lun_number_that_was_given_to_another_disk_is_never_the_old_one(
@@ -160,23 +178,7 @@ def test_a_lun_number_that_was_given_to_another_disk_is_never_the_old_one(
     assert old.file.read_bytes().strip(b"\0") == b""
 
 
-def test_a_mounted_volume_whose_lun_was_given_away_is_refused_and_the_other_disk_not_touched(
-    host: Host, fabric: FibreChannel
-) -> None:
-    old, new = fabric.backstore("mounted"), fabric.backstore("stranger")
-    fabric.map(8, old, cards=("eth1",))
-    ready = lun(fabric, 8).set_up(host)
-    fabric.unmap(8)
-    fabric.map(8, new, cards=("eth1",))
-    with pytest.raises(OperationError, match=f"leads to the disk {new.wwid} now, and the volume in use is {old.wwid}"):
-        ready.mount_device(host)
-    fabric.unmap(8)
-    fabric.map(8, old, cards=("eth1",))
-    ready.mount_device(host)
-    ready.unmount_device(host)
-    assert new.file.read_bytes().strip(b"\0") == b""
-
-
+@pytest.mark.slow
 def test_a_mounted_volume_grows_with_its_paths_and_its_map(
     host: Host, fabric: FibreChannel, multipath: Multipathd
 ) -> None:
@@ -195,6 +197,7 @@ def test_a_mounted_volume_grows_with_its_paths_and_its_map(
     assert_sound(disk)
 
 
+@pytest.mark.slow
 def test_what_kubelet_left_is_given_back(host: Host, fabric: FibreChannel, multipath: Multipathd) -> None:
     fabric.map(14, fabric.backstore("kubelet"))
     ready = lun(fabric, 14).set_up(host)

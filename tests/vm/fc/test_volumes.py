@@ -23,6 +23,7 @@ from tests.vm.fc.site import (
     persistent,
 )
 from tests.vm.servers.fibre_channel import STORAGE, FibreChannel
+from tests.vm.servers.multipathd import Multipathd
 from tests.vm.servers.node import VmNode
 
 ONE = STORAGE[:1]
@@ -54,36 +55,6 @@ def test_a_lun_is_mounted_written_and_shared_over_kills_and_nothing_is_left(
     assert_sound(disk)
     node.mounted_pod("three", fc(fabric, 5))
     assert (node.volume("three", "v", TYPE) / "file").read_text() == "of one"
-
-
-def test_a_map_of_two_paths_is_a_device_over_a_kill_and_grows_and_goes(
-    multipath_node: VmNode, site: Site, fabric: FibreChannel
-) -> None:
-    node = multipath_node
-    disk = fabric.backstore("raw")
-    fabric.map(6, disk)
-    source = fc(fabric, 6)["fc"]
-    node.put("claim.json", *persistent("raw", source, mode="Block"))
-    node.put("database.json", block_pod("database", "raw"))
-    node.wait("database")
-    ((name, wwid),) = site.multipathd.maps().items()
-    assert (wwid, len(fabric.disks())) == (disk.wwid, 2)
-    device = node.device("database", TYPE, "raw")
-    assert device.resolve() == Path("/dev/mapper", name).resolve()
-    with device.open("r+b", buffering=0) as raw:
-        raw.write(b"raw".ljust(4096, b"."))
-        os.fsync(raw.fileno())
-    assert disk.file.read_bytes()[:3] == b"raw"
-    node.restart()
-    node.wait("database")
-    disk.grow(128 * MIB)
-    node.put("claim.json", *persistent("raw", source, mode="Block", size="128Mi"))
-    size = Path("/sys/block", device.resolve().name, "size")
-    eventually(lambda: int(size.read_text()) == 128 * MIB // 512, lambda: node.why("database") + node.log_text())
-    assert device.read_bytes()[:3] == b"raw"
-    (node.manifests / "database.json").unlink()
-    node.wait("database", "unmounted")
-    site.until_nothing_is_left(node)
 
 
 def test_a_storage_that_is_lost_keeps_its_own_pods_waiting_and_returns(
@@ -135,3 +106,33 @@ def test_a_pod_that_goes_while_its_storage_is_away_is_given_back_whole_when_that
     assert_sound(disk)
     node.mounted_pod("reads", fc(fabric, 12))
     assert (node.volume("reads", "v", TYPE) / "file").read_bytes() == b"dirty" * MIB
+
+
+def test_a_map_of_two_paths_is_a_device_over_a_kill_and_grows_and_goes(
+    node: VmNode, site: Site, fabric: FibreChannel, multipath: Multipathd
+) -> None:
+    disk = fabric.backstore("raw")
+    fabric.map(6, disk)
+    source = fc(fabric, 6)["fc"]
+    node.put("claim.json", *persistent("raw", source, mode="Block"))
+    node.put("database.json", block_pod("database", "raw"))
+    node.wait("database")
+    ((name, wwid),) = multipath.maps().items()
+    assert (wwid, len(fabric.disks())) == (disk.wwid, 2)
+    device = node.device("database", TYPE, "raw")
+    assert device.resolve() == Path("/dev/mapper", name).resolve()
+    with device.open("r+b", buffering=0) as raw:
+        raw.write(b"raw".ljust(4096, b"."))
+        os.fsync(raw.fileno())
+    assert disk.file.read_bytes()[:3] == b"raw"
+    node.restart()
+    node.wait("database")
+    disk.grow(128 * MIB)
+    node.put("claim.json", *persistent("raw", source, mode="Block", size="128Mi"))
+    size = Path("/sys/block", device.resolve().name, "size")
+    eventually(lambda: int(size.read_text()) == 128 * MIB // 512, lambda: node.why("database") + node.log_text())
+    with device.open("rb", buffering=0) as raw:
+        assert raw.read(3) == b"raw"
+    (node.manifests / "database.json").unlink()
+    node.wait("database", "unmounted")
+    site.until_nothing_is_left(node)
