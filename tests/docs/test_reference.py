@@ -143,13 +143,20 @@ def test_each_module_is_in_the_architecture_or_belongs_to_one_that_is() -> None:
 
 
 def test_each_module_of_volmgr_csi_is_in_the_architecture_and_no_other() -> None:
-    page = text_of("docs/architecture.md").partition("| behaviour of volmgr-csi |")[2].partition("## Tests")[0]
+    page = text_of("docs/architecture.md").partition("| behaviour of volmgr-csi |")[2].partition("\n\n")[0]
     package = ROOT / "plugins/csi/src/volmgr_csi"
     ours = [path for path in package.rglob("*.py") if path.parent.name not in {"v1", "registration"}]
     modules = {str(path.relative_to(package)) for path in ours if not path.name.startswith("__")}
 
     named = {span for span in spans(page) if span.endswith(".py")}
     assert named == modules - {"volume.py", "plugin.py", "contract.py"}
+
+
+def test_each_module_of_volmgr_iscsi_is_in_the_architecture_and_no_other() -> None:
+    page = text_of("docs/architecture.md").partition("| behaviour of volmgr-iscsi |")[2].partition("\n\n")[0]
+    there = {path.name for path in (ROOT / "plugins/iscsi/src/volmgr_iscsi").glob("*.py")}
+
+    assert {span for span in spans(page) if span.endswith(".py")} == there - {"__init__.py", "plugin.py", "contract.py"}
 
 
 def test_each_message_of_the_troubleshooting_table_is_one_that_volmgr_gives() -> None:
