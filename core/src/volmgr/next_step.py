@@ -199,12 +199,16 @@ def _volume_step(
     if facets.attach:
         if attached is not Presence.YES:
             verb = Verb.VERIFY_ATTACHED if readiness.controller_attach else Verb.ATTACH
-            return Operation(verb, desired.name, "", f"attachment: {attached.value}")
+            return Operation(verb, desired.name, "", _wanted(attached, "it is attached"))
         if actual is not None and not actual.device_ready:
             return Operation(Verb.WAIT_FOR_ATTACH, desired.name, "", "its device must be there")
     if facets.device and device is not Presence.YES:
-        return Operation(Verb.MOUNT_DEVICE, desired.name, "", f"device mount: {device.value}")
+        return Operation(Verb.MOUNT_DEVICE, desired.name, "", _wanted(device, "the node has it mounted"))
     return None
+
+
+def _wanted(state: Presence, what: str) -> str:
+    return f"whether {what} is uncertain" if state is Presence.UNCERTAIN else "a Pod wants it"
 
 
 def _doubted(desired: DesiredVolume, actual: ActualVolume | None, readiness: Readiness) -> bool:
