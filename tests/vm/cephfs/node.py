@@ -36,7 +36,7 @@ class CephNode(VmNode):
 
     def __init__(self, top: Path, client: str) -> None:
         settings = {"client": client, "answer_within": PATIENCE, "force_after": PATIENCE}
-        super().__init__(top, plugins={"kubernetes.io/cephfs": settings}, health_interval="1s", look_deadline="60s")
+        super().__init__(top, plugins={"kubernetes.io/cephfs": settings}, look_deadline="60s")
         self.client = client
 
     def kill_group(self) -> None:

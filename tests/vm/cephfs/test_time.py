@@ -13,6 +13,8 @@ from tests.vm.servers.ceph import Ceph
 from tests.vm.servers.guest import tell
 from tests.vm.timing import best, say_beyond
 
+ROUNDS = 3
+
 
 def kernel(place: Path) -> Callable[[], object]:
     """Give the mount by the kernel's client as people type it."""
@@ -26,7 +28,7 @@ def fuse(place: Path) -> Callable[[], object]:
     return lambda: tell("ceph-fuse", "-k", keyring, "-m", Ceph.monitor, place, "-r", "/", "--id", "admin")
 
 
-@pytest.mark.parametrize("client", ["kernel", "fuse"])
+@pytest.mark.parametrize("client", ["kernel", pytest.param("fuse", marks=pytest.mark.slow)])
 def test_the_time_beyond_the_bare_command_is_told(node: CephNode, top: Path) -> None:
     place = top / "bare"
     place.mkdir()
@@ -41,6 +43,11 @@ def test_the_time_beyond_the_bare_command_is_told(node: CephNode, top: Path) -> 
         node.remove_pod("timed")
         eventually(lambda: not node.servers(), "the end of ceph-fuse")
 
-    bare = best({"kernel": kernel, "fuse": fuse}[node.client](place), end)
-    ours = best(lambda: node.mounted_pod("timed", cephfs()), gone)
+    by_hand = {"kernel": kernel, "fuse": fuse}[node.client](place)
+    # In turns: what else the machine does changes from minute to minute.
+    rounds = [
+        (best(by_hand, end, rounds=1), best(lambda: node.mounted_pod("timed", cephfs()), gone, rounds=1))
+        for _ in range(ROUNDS)
+    ]
+    bare, ours = (min(each) for each in zip(*rounds, strict=True))
     say_beyond(f"cephfs, {node.client}", bare, ours)
