@@ -5,12 +5,17 @@ from __future__ import annotations
 import base64
 import os
 import signal
+from contextlib import closing
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.eventually import eventually
 from tests.vm.servers.ceph import Ceph
 from tests.vm.servers.node import VmNode
+from volmgr.cli.client import Client, Refused
 
 PLUGIN = "kubernetes.io~cephfs"
 FSTYPES = {"kernel": "ceph", "fuse": "fuse.ceph-fuse"}
@@ -44,6 +49,12 @@ class CephNode(VmNode):
         os.killpg(self.pid, signal.SIGKILL)
         assert self.daemon is not None
         self.daemon.wait(END)
+
+    def wait_in_vain(self, name: str, seconds: float) -> None:
+        """Return when a Pod is not mounted after so many seconds: the daemon counts them, and nobody has to ask."""
+        with closing(Client(str(self.socket))) as client, pytest.raises(Refused) as late:
+            client.wait(name, "mounted", seconds)
+        assert late.value.status == HTTPStatus.GATEWAY_TIMEOUT
 
     def data(self, pod: str, volume: str = "v") -> Path:
         """Give where a Pod finds its volume."""

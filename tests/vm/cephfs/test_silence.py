@@ -19,6 +19,7 @@ def test_stopped_monitors_are_named_harm_no_other_pod_and_are_waited_for(node: C
     node.put_pod("two", cephfs(path="/"), cephfs("other", path="/volumes"))
     node.mounted_pod("unrelated", memory())
     (node.data("one") / "file").write_text("works on")
+    node.wait_in_vain("two", PATIENCE)
     node.until_why("two", f"within {PATIENCE} s")
     assert f"Ceph cluster with monitors {ceph.monitor} does not answer since" in node.why("two")
     node.remove_pod("unrelated")
