@@ -49,10 +49,8 @@ class Storage:
         self.disk: Backstore = lio.backstore("a")
         self.target.map(1, self.disk)
         for portal in PORTALS:
-            record = ("iscsiadm", "-m", "node", "-T", IQN, "-p", f"{portal}:3260")
-            tell(*record, "-o", "new")
-            tell(*record, "-o", "update", "-n", "node.session.scan", "-v", "manual")
-            tell(*record, "--login")
+            tell("iscsiadm", "-m", "node", "-T", IQN, "-p", f"{portal}:3260", "-o", "new")
+        tell("iscsiadm", "-m", "node", "-T", IQN, "--login")
 
     @property
     def hosts(self) -> tuple[int, ...]:
@@ -82,9 +80,15 @@ class Storage:
         return found
 
 
+@pytest.fixture(scope="module")
+def initiator() -> Iterator[Iscsid]:
+    with Iscsid() as initiator, initiator.configured("node.session.scan = manual"):
+        yield initiator
+
+
 @pytest.fixture
-def storage(host: Host) -> Iterator[Storage]:
-    with Lio() as lio, Iscsid():
+def storage(host: Host, initiator: Iscsid) -> Iterator[Storage]:
+    with Lio() as lio:
         storage = Storage(host, lio)
         yield storage
         for disk in host.scsi.disks():
@@ -92,6 +96,7 @@ def storage(host: Host) -> Iterator[Storage]:
             if over is not None:
                 host.scsi.remove_map(over)
         settled()
+        initiator.clear()
 
 
 # Disks
@@ -238,6 +243,7 @@ def test_a_map_over_two_paths_is_found_grown_and_taken_away(host: Host, storage:
         assert host.scsi.disks() == ()
 
 
+@pytest.mark.slow
 def test_a_map_that_is_used_stays(host: Host, storage: Storage, tmp_path: Path) -> None:
     target = tmp_path / "mnt"
     target.mkdir()
