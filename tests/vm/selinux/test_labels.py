@@ -53,6 +53,10 @@ def fc() -> Iterator[Storage]:
         yield Storage({"fc": source}, "kubernetes.io~fc")
 
 
+ONE_OF_THEM = pytest.mark.parametrize("storage", ["iscsi", pytest.param("fc", marks=pytest.mark.slow)], indirect=True)
+"""What the core does with labels, of whatever type a volume is."""
+
+
 @pytest.fixture(params=["iscsi", "fc"])
 def storage(request: pytest.FixtureRequest) -> Storage:
     found: Storage = request.getfixturevalue(request.param)
@@ -88,6 +92,7 @@ def test_a_volume_is_mounted_with_the_label_of_its_pod(node: VmNode, storage: St
     node.remove_pod("web")
 
 
+@ONE_OF_THEM
 def test_the_next_pod_of_another_label_waits_and_then_finds_the_files_with_its_own(
     node: VmNode, storage: Storage
 ) -> None:
@@ -105,6 +110,7 @@ def test_the_next_pod_of_another_label_waits_and_then_finds_the_files_with_its_o
     node.remove_pod("next")
 
 
+@ONE_OF_THEM
 def test_a_label_is_known_after_a_kill_and_a_start(node: VmNode, storage: Storage) -> None:
     node.put("storage.json", *storage.offered())
     node.mounted_pod("web", CLAIMED, **level("s0:c10,c20"))
@@ -118,6 +124,7 @@ def test_a_label_is_known_after_a_kill_and_a_start(node: VmNode, storage: Storag
     node.remove_pod("web")
 
 
+@ONE_OF_THEM
 def test_a_pod_without_a_level_gets_no_label(node: VmNode, storage: Storage) -> None:
     node.put("storage.json", *storage.offered())
     node.mounted_pod("web", CLAIMED)
