@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from tests.eventually import eventually
 from tests.vm.cephfs.node import CephNode, cephfs
 from tests.vm.servers.ceph import Ceph
-from tests.vm.servers.guest import load, tell
+from tests.vm.servers.guest import LIMIT, load, tell
 from tests.vm.servers.node import VmNode
 
 UNIT = "volmgrd-of-a-test.service"
@@ -26,16 +27,21 @@ class ServiceNode(CephNode):
 
     def start(self, *, ready: bool = True) -> None:
         del ready  # started is ready, with this type of service
+        # Without dependencies: they would set up a whole machine, and empty /tmp as at its boot.
         unit = f"""\
+[Unit]
+DefaultDependencies=no
 [Service]
 Type=notify
 ExecStart={shlex.join(self.argv(*self.options))}
 StandardOutput=append:{self.log}
 StandardError=append:{self.log}
 """
-        Path("/run/systemd/system", UNIT).write_text(unit)
-        tell("systemctl", "daemon-reload")
-        tell("systemctl", "start", UNIT)
+        file = Path("/run/systemd/system", UNIT)
+        if not file.exists():  # systemd would have to read a changed one again, and all others with it
+            file.write_text(unit)
+        done = subprocess.run(["systemctl", "start", UNIT], timeout=LIMIT, check=False)
+        assert done.returncode == 0, tell("systemctl", "show", UNIT) + self.log_text()
 
     def control_group(self, pid: int) -> str:
         """Give the control group of a process."""
@@ -45,6 +51,11 @@ StandardError=append:{self.log}
 def state() -> str:
     """Give what systemd says of the service."""
     return tell("systemctl", "show", "--property=ActiveState", "--value", UNIT).strip()
+
+
+def scopes() -> str:
+    """Give what systemd has of scopes."""
+    return tell("systemctl", "list-units", "--all", "--plain", "--no-legend", "--type=scope")
 
 
 @pytest.fixture
@@ -83,7 +94,7 @@ def test_a_server_of_fuse_outlives_the_service_of_the_daemon_in_a_scope_of_its_o
     assert described.strip() == "Description=volmgr: ceph-fuse"
     node.remove_pod("one")
     node.until_clean()
-    assert scope not in tell("systemctl", "list-units", "--all", "--plain", "--no-legend", "--type=scope")
+    eventually(lambda: scope not in scopes(), "the end of the scope")
 
 
 def test_the_guest_has_systemd() -> None:
