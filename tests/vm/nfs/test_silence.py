@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -38,6 +37,26 @@ def writer(place: Path) -> Generator[subprocess.Popen[bytes]]:
             yield process
         finally:
             process.kill()
+
+
+@contextmanager
+def user_of(place: Path) -> Generator[subprocess.Popen[bytes]]:
+    """Keep a directory in use."""
+    with subprocess.Popen(["sleep", "infinity"], cwd=place) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def paused(ganesha: Ganesha) -> Generator[None]:
+    """Let a server answer nothing for as long as the block lasts."""
+    ganesha.pause()
+    try:
+        yield
+    finally:
+        ganesha.resume()
 
 
 def waits(process: subprocess.Popen[bytes]) -> bool:
@@ -152,13 +171,11 @@ def test_a_volume_is_detached_where_the_policy_says_so_and_its_user_waits_on(top
     with NfsNode(top, settings={"lazy_unmount": True, "force_after": 1.0}) as node:
         node.put("pv.json", *of_ganesha(ganesha, "lazy"))
         node.mounted_pod("lazy", claimed("lazy"))
-        with subprocess.Popen(["sleep", "600"], cwd=node.place("lazy", "lazy")) as user:
-            ganesha.pause()
+        # Paused for a shorter time: the user's end is the end of the file system, which says goodbye to its server.
+        with user_of(node.place("lazy", "lazy")) as user, paused(ganesha):
             node.remove_pod("lazy")
             assert node.mounts() == {}
             assert user.poll() is None
-            user.send_signal(signal.SIGKILL)
-        ganesha.resume()
 
 
 def test_a_restart_while_a_server_is_silent_waits_for_nobody(node: NfsNode, ganesha: Ganesha) -> None:

@@ -88,10 +88,12 @@ class KernelNfs:
     def replace(self, name: str) -> Path:
         """Let an export be another directory of the same name, so that each handle that a client has is stale."""
         directory = self.top / name
+        old = self.top / f"{name}.old"
         self.pause()
-        shutil.rmtree(directory)
+        directory.rename(old)
+        directory.mkdir()  # before the old one goes, whose inode number it would get, and with that its handle
+        shutil.rmtree(old)
         tell("exportfs", "-f")
-        directory.mkdir()
         self.resume()
         return directory
 
@@ -101,14 +103,14 @@ class KernelNfs:
 
 
 class Ganesha:
-    """nfs-ganesha: versions 3 and 4 on a port and an address of its own, so another server than the kernel's.
+    """nfs-ganesha: version 4 on a port and an address of its own, so another server than the kernel's.
 
     An export is mounted as `127.0.0.2:/srv/ganesha/a` with `server.options`, which name the port; it listens on all
-    addresses. A paused server takes connections, and answers nothing.
+    addresses. A paused server takes connections, and answers nothing. It has version 4 alone: rpcbind knows but one
+    server of version 3, and would send clients of the kernel's to this one.
     """
 
     port = 2050
-    mount_port = 20050
     address = "127.0.0.2"
 
     def __init__(self, top: Path = Path("/srv/ganesha"), *exports: str) -> None:
@@ -116,9 +118,7 @@ class Ganesha:
         self.top = top
         self.exports = exports or ("a",)
         self.options = (f"port={self.port}",)
-        """Mount options for version 4."""
-        self.options_v3 = ("nolock", f"port={self.port}", f"mountport={self.mount_port}")
-        """Mount options for version 3."""
+        """Mount options."""
         self._run: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -187,8 +187,7 @@ class Ganesha:
             for number, name in enumerate(self.exports, 1)
         )
         return (
-            f"NFS_CORE_PARAM {{ Protocols = 3,4; NFS_Port = {self.port}; MNT_Port = {self.mount_port};"
-            " Enable_NLM = false; Enable_RQUOTA = false; }\n"
+            f"NFS_CORE_PARAM {{ Protocols = 4; NFS_Port = {self.port}; Enable_NLM = false; Enable_RQUOTA = false; }}\n"
             "NFSV4 { Grace_Period = 5; Lease_Lifetime = 5; RecoveryBackend = fs; }\n" + exports
         )
 
