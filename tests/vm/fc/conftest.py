@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.vm.fc.site import PLUGIN, Site
-from tests.vm.servers.fibre_channel import FibreChannel
+from tests.vm.servers.fibre_channel import STORAGE, FibreChannel
 from tests.vm.servers.multipathd import Multipathd
 from tests.vm.servers.node import VmNode
 
@@ -27,6 +27,8 @@ def fabric(_fabric: FibreChannel) -> Iterator[FibreChannel]:
     """The fabric, with two ports of a storage that shows no LUN yet."""
     _fabric.until_remote_ports(2)
     yield _fabric
+    for card in STORAGE:  # a test that failed may have left one without its cable
+        _fabric.link_up(card)
     left = _fabric.disks()
     _fabric.forget_disks()
     for lun in _fabric.luns():
