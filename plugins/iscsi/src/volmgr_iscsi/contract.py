@@ -1,7 +1,7 @@
 """What the contract suite tries iscsi with: a LUN over one portal and over two, with CHAP, and as a device.
 
-A host in memory has a target in memory. A real one must have the target IQN on PORTALS; its LUN, which is erased each
-time, is the block device `VOLMGR_ISCSI_DISK` of the machine.
+A host in memory has a target in memory. A real one must have the target IQN on PORTALS, which lets everybody in, without
+CHAP; its LUN, which is erased each time and large enough for xfs, is the block device `VOLMGR_ISCSI_DISK` of the machine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def samples(top: Path) -> Iterator[Sample]:
     own = replace(plain, initiator_name="iqn.2026-01.io.volmgr:other")
     chap = replace(own, chap_auth_session=True, secret_ref=SecretReference(name="chap"))
     secret = Secret(metadata=ObjectMeta(name="chap"), data={key: text.encode() for key, text in CHAP.items()})
-    yield Sample(source=chap, objects=(secret,), arrange=_arrange)
+    yield Sample(source=own if _REAL else chap, objects=(secret,), arrange=_arrange)
     yield Sample(source=plain, spec={"mode": VolumeMode.BLOCK}, arrange=_arrange)
 
 
