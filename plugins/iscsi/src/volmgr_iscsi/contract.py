@@ -1,7 +1,7 @@
 """What the contract suite tries iscsi with: a LUN over one portal and over two, with CHAP, and as a device.
 
-A host in memory has a target in memory. A real one must have the target IQN on PORTALS, which lets everybody in, without
-CHAP; its LUN, which is erased each time and large enough for xfs, is the block device `VOLMGR_ISCSI_DISK` of the machine.
+A host in memory has a target in memory. A real one must have the target IQN on PORTALS, which lets everybody in without
+CHAP; its LUN, erased each time and large enough for xfs, is the block device `VOLMGR_ISCSI_DISK` of the machine.
 """
 
 from __future__ import annotations
