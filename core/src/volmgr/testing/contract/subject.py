@@ -17,6 +17,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from volmgr.host.empty_dirs import PLUGIN
+from volmgr.host.file_system_types import LOCAL_TYPES
 from volmgr.host.interface import FileInfo, Host
 from volmgr.plugin import Mounted, VolumePlugin
 from volmgr.testing.fake_host import FakeHost
@@ -102,6 +103,12 @@ class Stage:
     def is_named(self) -> bool:
         """Whether the storage itself lies where a manifest says: what is in it stays by right."""
         return str(self.top) in str(self.volume.source)
+
+    @property
+    def is_share(self) -> bool:
+        """Whether a server shares its storage among volumes, and counts what is used as it likes, and when."""
+        entry = self.host.mounts.entry(self.target)
+        return entry is not None and entry.fstype not in LOCAL_TYPES
 
     def is_own(self, path: str, mounted: Mounted) -> bool:
         """Say whether a path of `state` is the volume's: its directory, its type's, or what the manifest names."""
