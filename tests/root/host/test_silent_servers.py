@@ -4,6 +4,7 @@ import errno
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -43,11 +44,11 @@ def place(root: Path) -> Path:
 
 def children() -> set[str]:
     """Name the processes that threads of this one have started and that have not ended."""
-    return {
-        pid
-        for task in os.listdir("/proc/self/task")
-        for pid in Path(f"/proc/self/task/{task}/children").read_text().split()
-    }
+    found: set[str] = set()
+    for task in os.listdir("/proc/self/task"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
+            found.update(Path(f"/proc/self/task/{task}/children").read_text().split())
+    return found
 
 
 def test_a_path_on_it_is_known_to_be_served_without_a_question(host: Host, hung: Path, place: Path) -> None:

@@ -48,10 +48,7 @@ def aside(target: Path) -> Generator[Path]:
 
     Who waits there for ever keeps the copy, which is mounted nowhere, and not the mount. It is a symbolic link.
     """
-    try:
-        copy = syscalls.clone_mount(str(target)) if syscalls.statx(str(target)).mount_root else -1
-    except OSError:  # missing, dead, unbindable, or without CAP_SYS_ADMIN
-        copy = -1
+    copy = _copy_of(str(target))
     if copy < 0:
         yield target
         return
@@ -59,6 +56,20 @@ def aside(target: Path) -> Generator[Path]:
         yield Path(f"/proc/{os.getpid()}/fd/{copy}")
     finally:
         os.close(copy)
+
+
+def _copy_of(target: str) -> int:
+    """Copy the mount on a path, as a descriptor; -1 where there is none, or a server would be asked on the way."""
+    try:
+        descriptor = syscalls.open_cached(target, os.O_PATH | os.O_NOFOLLOW)
+    except OSError:  # missing, on a server, or a kernel that cannot tell
+        return -1
+    try:
+        return syscalls.clone_mount(descriptor) if syscalls.statx(descriptor=descriptor).mount_root else -1
+    except OSError:  # dead, unbindable, or without CAP_SYS_ADMIN
+        return -1
+    finally:
+        os.close(descriptor)
 
 
 def type_of(found: syscalls.Statx) -> str:

@@ -138,10 +138,10 @@ def rename_new(source: str, target: str, directory: int) -> None:
         raise _error(target)
 
 
-def clone_mount(path: str) -> int:
-    """Open a copy of the mount at a path that is mounted nowhere and ends with who has it open; asks no server."""
-    flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_SYMLINK_NOFOLLOW | _AT_NO_AUTOMOUNT
-    return system_call(_SYS_OPEN_TREE, AT_FDCWD, os.fsencode(path), ctypes.c_uint(flags), path=path)
+def clone_mount(descriptor: int) -> int:
+    """Open a copy of a mount, open as O_PATH, that is mounted nowhere and ends with who has it open; asks no server."""
+    flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH
+    return system_call(_SYS_OPEN_TREE, descriptor, b"", ctypes.c_uint(flags))
 
 
 def statx(path: str = "", *, descriptor: int = AT_FDCWD, follow: bool = False) -> Statx:
