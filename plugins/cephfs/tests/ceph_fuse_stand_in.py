@@ -21,7 +21,8 @@ _ANSWER = struct.Struct("=IiQ")  # length, negative errno, unique
 _ATTRIBUTES = struct.pack("=QII", 0, 0, 0) + struct.pack(
     "=6Q10I", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0o40755, 2, 0, 0, 0, 4096, 0
 )
-_STATFS = struct.pack("=5Q10I", 1 << 20, 1 << 19, 1 << 19, 100, 50, 4096, 255, 4096, 0, *[0] * 6)
+_UNLIMITED = (1 << 64) - 1  # inodes that are free, by CephFS
+_STATFS = struct.pack("=5Q10I", 1 << 20, 1 << 19, 1 << 19, 100, _UNLIMITED, 4096, 255, 4096, 0, *[0] * 6)
 _INIT = struct.pack("=IIIIHHII32s", 7, 31, 65536, 0, 0, 0, 65536, 1, b"")
 _ANSWERS = {26: _INIT, 3: _ATTRIBUTES, 17: _STATFS, 27: bytes(16), 28: b"", 29: b"", 38: b""}
 _SILENT = frozenset({2, 36, 42})  # FORGET, INTERRUPT, BATCH_FORGET

@@ -14,6 +14,7 @@ import pytest
 
 from tests.eventually import eventually
 from tests.root.acceptance.outside import Outside, pod
+from volmgr.host.local import local_host
 from volmgr_cephfs.contract import KEY
 
 pytestmark = pytest.mark.root
@@ -93,6 +94,14 @@ def test_a_server_outlives_the_daemon_whose_process_group_is_killed_i82(node: Fu
     node.start()
     node.wait("one")
     assert node.server("one") == server
+
+
+def test_inodes_without_a_limit_are_not_counted(node: FuseNode) -> None:
+    node.put("one.json", pod("one", VOLUME))
+    node.wait("one")
+    usage = local_host(node.root).filesystems.measure(node.data("one"))
+    assert (usage.capacity, usage.available) == (1 << 32, 1 << 31)
+    assert (usage.inodes, usage.inodes_free, usage.inodes_used) == (0, 0, 0)
 
 
 def test_a_dead_server_is_told_its_mount_goes_and_a_new_pod_has_a_living_one_i83(node: FuseNode) -> None:

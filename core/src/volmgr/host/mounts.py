@@ -26,6 +26,8 @@ from volmgr.host.survey import mounts_within
 _STACKED = 128  # a bound for what may be stacked on one path
 _PASSES = 16  # how often mounts that hide others are looked through
 _STATFS = "%t %S %b %a %c %d"  # type, size of a block, blocks, those to be had, inodes, free ones
+_UNLIMITED = frozenset({-1, (1 << 64) - 1})
+"""What CephFS says of how many inodes are free: as many as anybody wants."""
 _DEAD = (errno.ENOTCONN, errno.ESTALE)  # nothing but a new mount helps against these
 _MISSING = syscalls.Statx(mode=0, device=0, inode=0, mount=0, mount_root=False)
 
@@ -203,7 +205,7 @@ class KernelMounts:
             found = syscalls.statfs(str(path))
         except OSError as error:
             raise syscalls.failed(attempt, error) from error
-        return FileSystem(type_name(found.type), found.size, found.available, found.inodes, found.inodes_free)
+        return _said(found.type, found.size, found.available, found.inodes, found.inodes_free)
 
     def _file_system_served(self, path: Path, attempt: str) -> FileSystem:
         try:
@@ -212,7 +214,7 @@ class KernelMounts:
             raise OperationError(f"cannot {attempt}: {error.stderr.strip()}") from error
         magic, block, blocks, available, inodes, free = said.split()
         size = int(block)
-        return FileSystem(type_name(int(magic, 16)), size * int(blocks), size * int(available), int(inodes), int(free))
+        return _said(int(magic, 16), size * int(blocks), size * int(available), int(inodes), int(free))
 
     def lives(self, target: Path, *, deadline: float | None = None) -> bool:
         """Say whether a living mount is there; a dead one is taken away."""
@@ -320,6 +322,12 @@ def read_table() -> bytes:
     finally:
         os.close(descriptor)
     return b"".join(chunks)
+
+
+def _said(magic: int, size: int, available: int, inodes: int, free: int) -> FileSystem:
+    """Give what statfs said; where inodes have no limit none are counted, as btrfs has it."""
+    counted = (0, 0) if free in _UNLIMITED else (inodes, free)
+    return FileSystem(type_name(magic), size, available, *counted)
 
 
 def _look(path: Path) -> syscalls.Statx | None:
