@@ -25,7 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             " `.venv/bin/python -m tests.vm tests/vm/AREA/test_FILE.py::TEST` one"
         )
     for item in own:
-        item.add_marker(pytest.mark.timeout(LIMIT))
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT))
 
 
 @pytest.fixture
