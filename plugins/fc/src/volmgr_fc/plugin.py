@@ -40,7 +40,6 @@ class FibreChannel(DiskVolume[FibreChannelSource]):
     name = "kubernetes.io/fc"
     api_version = 1
     handles = (Handles("fc", source=FibreChannelSource),)
-    supports_mount_options = True
     settings = FibreChannelSettings
 
     def volume_name(self, spec: VolumeSpec[FibreChannelSource]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from volmgr.plugin import CommandResult, Host, OperationError, PluginError, UnansweredError
+from volmgr.plugin import CommandResult, Host, OperationError, UnansweredError
 from volmgr_iscsi.portals import Portal
 
 OK = 0
@@ -185,7 +185,7 @@ def _node(iqn: str, portal: Portal, interface: str) -> tuple[str, ...]:
     return ("-m", "node", "-T", iqn, "-p", str(portal), "-I", interface)
 
 
-def _failed(what: str, result: CommandResult) -> OperationError | PluginError:
+def _failed(what: str, result: CommandResult) -> OperationError:
     if result.exit_code in _NO_DAEMON:
         return OperationError(
             f"{what} failed: iscsid does not run ({_words(result)}); start it: systemctl start iscsid"

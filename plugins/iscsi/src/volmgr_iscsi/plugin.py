@@ -54,7 +54,6 @@ class Iscsi(DiskVolume[IscsiSource]):
     name = "kubernetes.io/iscsi"
     api_version = 1
     handles = (Handles("iscsi", source=IscsiSource),)
-    supports_mount_options = True
     settings = IscsiSettings
 
     # What one volume needs
@@ -69,7 +68,7 @@ class Iscsi(DiskVolume[IscsiSource]):
 
     def facets(self, spec: VolumeSpec[IscsiSource], objects: Objects) -> Facets:
         """As for all disks; one of several paths is mounted again when missing ones are to be tried again."""
-        return replace(super().facets(spec, objects), remount=len(spec.source.portals) > 0)
+        return replace(super().facets(spec, objects), remount=bool(spec.source.portals))
 
     def references(self, spec: VolumeSpec[IscsiSource], pod: Pod) -> tuple[Reference, ...]:
         ref = secret_ref(spec, pod)

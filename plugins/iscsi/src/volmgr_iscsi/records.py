@@ -34,7 +34,7 @@ class Remembered:
     asking: tuple[str, ...] = ()
     """Portals that are just being asked by records with secrets, which go also when we are killed."""
     boot_id: str = ""
-    """When that was: sessions end with a boot."""
+    """In which boot it was connected, since its sessions end with that; empty: by a kubelet, nobody knows when."""
 
     @property
     def source(self) -> IscsiSource:

@@ -45,10 +45,11 @@ def _all(host: Host) -> Iterator[Requirement]:
     )
     yield _initiator_name(host)
     loaded = host.files.info(MODULE) is not None
+    known = loaded or _can_load(host)
     yield Requirement(
         check="iscsi_tcp",
-        met=loaded or _can_load(host),
-        detail="loaded" if loaded else "iscsid loads it" if _can_load(host) else "the kernel has no such module",
+        met=known,
+        detail="loaded" if loaded else "iscsid loads it" if known else "the kernel has no such module",
         remedy="install the package with all modules of the running kernel, then: modprobe iscsi_tcp",
     )
     yield from disk_requirements(host)
