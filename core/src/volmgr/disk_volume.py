@@ -121,6 +121,10 @@ class DiskVolume(
         """Give kubelet's directory for the node's mount, or its block map."""
         return self._top(spec.mode, host) / self._directory(spec)
 
+    def _target(self, request: Mount[S] | Expand[S], host: Host) -> Path:
+        """Give the directory of the node's mount, or block map, that a Pod's request is about."""
+        return request.device_target or self.device_target(request.spec, host)
+
     def _top(self, mode: VolumeMode, host: Host) -> Path:
         own = host.paths.plugin(self.name)
         return own / "volumeDevices" if mode is VolumeMode.BLOCK else own
@@ -174,11 +178,7 @@ class DiskVolume(
 
     def _disk(self, request: MountDevice[S] | UnmountDevice | Expand[S], host: Host) -> DiskPaths:
         """Give the paths of the disk that a request is about."""
-        target = (
-            request.target
-            if not isinstance(request, Expand)
-            else request.device_target or self.device_target(request.spec, host)
-        )
+        target = self._target(request, host) if isinstance(request, Expand) else request.target
         return DiskPaths(
             host,
             self.name,
@@ -244,7 +244,7 @@ class DiskVolume(
         """Bind the node's mount for the Pod; a block volume's device is mapped by the core."""
         if request.mode is VolumeMode.BLOCK:
             return Mounted(device_path=request.device_path)
-        origin = request.device_target or self.device_target(request.spec, host)
+        origin = self._target(request, host)
         if not host.mounts.is_mount_point(origin):
             raise DeviceLostError(f"cannot give {request.spec.name} to the pod: nothing is mounted on {origin}")
         read_only = ("ro",) if request.read_only else ()
@@ -266,8 +266,8 @@ class DiskVolume(
         device = self._grow(request, host)
         if request.mode is VolumeMode.BLOCK:
             return Expanded(size=host.block.size(device))
-        target = request.device_target or self.device_target(request.spec, host)
-        return Expanded(size=host.filesystems.grow(device, target, deadline=request.deadline - host.clock()))
+        left = request.deadline - host.clock()
+        return Expanded(size=host.filesystems.grow(device, self._target(request, host), deadline=left))
 
     def measure(self, request: Measure, host: Host) -> Measured:
         """Ask the file system."""

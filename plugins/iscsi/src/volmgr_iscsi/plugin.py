@@ -89,7 +89,7 @@ class Iscsi(DiskVolume[IscsiSource]):
     # How it is connected
 
     def mount(self, request: Mount[IscsiSource], host: Host) -> Mounted:
-        directory, records = request.device_target or self.device_target(request.spec, host), Records(host)
+        directory, records = self._target(request, host), Records(host)
         kept = records.read(directory)
         if kept is None or not kept.missing or host.scsi.map_of(Path(request.device_path)) is None:
             return super().mount(request, host)  # a path that comes later is of use to a map alone
@@ -215,7 +215,7 @@ class Iscsi(DiskVolume[IscsiSource]):
         records.remove_beside(directory)
 
     def _grow(self, request: Expand[IscsiSource], host: Host) -> Path:
-        kept = Records(host).read(request.device_target or self.device_target(request.spec, host))
+        kept = Records(host).read(self._target(request, host))
         connection = Connection.of(request.spec) if kept is None else kept.connection
         initiator = Initiator(connection=connection, host=host, left=partial(_left, request.deadline, host))
         return self._disk(request, host).grow(initiator.look)
