@@ -169,7 +169,7 @@ class DiskPaths:
         for disk in disks:
             self._scsi.rescan(disk, deadline=self._left())
         if over is None:
-            return self._in_use(disks).device
+            return self._used_of(disks).device
         self._scsi.grow_map(over, deadline=self._left())
         return over.device
 
@@ -319,9 +319,9 @@ class DiskPaths:
         return over
 
     def _one_of(self, asked: _Asked, *, in_use: bool) -> ScsiDisk:
-        return self._in_use((*asked.proved, *asked.silent)) if in_use else asked.proved[0]
+        return self._used_of((*asked.proved, *asked.silent)) if in_use else asked.proved[0]
 
-    def _in_use(self, disks: Sequence[ScsiDisk]) -> ScsiDisk:
+    def _used_of(self, disks: Sequence[ScsiDisk]) -> ScsiDisk:
         """Give the path that is used, of a disk without a map."""
         return next((disk for disk in disks if not self._host.block.is_free(disk.device)), disks[0])
 
