@@ -9,6 +9,7 @@ from threading import Barrier
 
 import pytest
 
+from tests.eventually import eventually
 from volmgr.errors import BusyError, OperationError
 from volmgr.host.block import LocalBlockDevices
 from volmgr.host.commands import LocalCommands
@@ -78,6 +79,22 @@ def test_a_loop_device_that_is_detached_under_somebody_s_eyes_is_not_used_again(
     assert device != leaving
     assert block.size(device) == 4 * MIB
     assert block.find_loops(image) == (device,)
+
+
+def test_who_looks_at_a_device_that_is_detached_is_waited_for(block: LocalBlockDevices, image: Path) -> None:
+    device = block.attach_loop(image)
+    looking = os.open(device, os.O_RDONLY)
+    facts = Path(f"/sys/block/{device.name}/loop")
+
+    def look_until_it_leaves() -> None:
+        eventually(lambda: (facts / "autoclear").read_text() == "1\n", "that it leaves")
+        os.close(looking)
+
+    with ThreadPoolExecutor(1) as pool:
+        looked = pool.submit(look_until_it_leaves)
+        block.detach_loop(device)
+        assert not facts.exists()
+        looked.result()
 
 
 def test_who_looks_for_a_loop_device_claims_none_of_others(

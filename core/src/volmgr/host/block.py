@@ -13,6 +13,7 @@ import secrets
 import stat
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ _INFO = struct.Struct("=5Q4I64s64s32s2Q")
 _CONFIGURE_HEAD = struct.Struct("=II")  # descriptor, block size (0: the default)
 _CONFIGURE_RESERVED = bytes(64)
 _RACES = 32  # another process may take the free device first
+_LAST_LOOKS = 2.0  # seconds for which others, such as udev, may still look at a device that was detached
+_PAUSE = 0.01  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +75,8 @@ class LocalBlockDevices:
     def detach_loop(self, device: Path) -> None:
         """Detach a loop device; detached or missing is success.
 
-        The kernel would say yes to one in use, and detach it with its last user: that is BusyError here.
+        The kernel would say yes to one in use, and detach it with its last user: that is BusyError here. Who only looks
+        at it, as udev does at each new one, is waited for: until then the file behind it is in use.
         """
         if not self.is_free(device):
             raise BusyError(f"cannot detach {device}: it is in use; unmount it first")
@@ -85,6 +89,9 @@ class LocalBlockDevices:
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise syscalls.failed(f"detach {device}", error) from error
+        end = time.monotonic() + _LAST_LOOKS
+        while _is_attached(device.name) and time.monotonic() < end:
+            time.sleep(_PAUSE)
 
     def size(self, device: Path) -> int:
         """Give the size of a block device in bytes."""
@@ -233,7 +240,11 @@ def _loop_names() -> list[str]:
 
 
 def _attached_names() -> list[str]:
-    return [name for name in _loop_names() if os.path.isdir(f"/sys/block/{name}/loop")]
+    return [name for name in _loop_names() if _is_attached(name)]
+
+
+def _is_attached(name: str) -> bool:
+    return os.path.isdir(f"/sys/block/{name}/loop")
 
 
 def _free_device(attempt: str) -> Path:
