@@ -26,4 +26,4 @@ def assert_kept(
         check=False,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **(environment or {})},
     )
-    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    assert done.returncode == 0, done.stdout[-40000:] + done.stderr[-2000:]

@@ -219,7 +219,8 @@ class DiskPaths:
         return self._host.files.info(Path(f"/sys/class/scsi_device/{address}")) is not None
 
     def _scan(self, address: ScsiAddress) -> None:
-        self._scsi.scan(address.host, channel=address.channel, target=address.target, lun=address.lun)
+        host, channel, target, lun = address
+        self._scsi.scan(host, channel=channel, target=target, lun=lun, deadline=self._left())
 
     # Proving it
 

@@ -79,7 +79,7 @@ def test_a_lun_is_looked_for_only_where_its_ports_are() -> None:
     faulty = FaultHost(host)
     volume(*PORTS).mount_device(faulty)
     scans = [(call.args, call.kwargs) for call in faulty.trace if call.verb == "scsi.scan"]
-    where = {"channel": 0, "target": 0, "lun": 5}
+    where = {"channel": 0, "target": 0, "lun": 5, "deadline": 30}
     assert scans == [((2,), where), ((3,), where)]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from volmgr.disk_paths import DEGRADED, ConnectedDisk, DiskPaths, Look, Sight
 from volmgr.errors import BusyError, OperationError
-from volmgr.host.interface import Host, ScsiAddress, ScsiDisk
+from volmgr.host.interface import SCSI_DEADLINE, Host, ScsiAddress, ScsiDisk
 from volmgr.testing import FakeHost, Fault, FaultHost
 
 ONE, TWO = ScsiAddress(2, 0, 0, 5), ScsiAddress(3, 0, 0, 5)
@@ -61,7 +61,15 @@ def test_the_kernel_is_let_look_for_the_one_lun_where_it_has_no_disk_yet() -> No
     faulty = FaultHost(host_with_a_disk(by=(ONE,)))
     connect(faulty, at(ONE))
     (call,) = (call for call in faulty.trace if call.verb == "scsi.scan")
-    assert (call.args, call.kwargs) == ((2,), {"channel": 0, "target": 0, "lun": 5})
+    assert (call.args, call.kwargs) == ((2,), {"channel": 0, "target": 0, "lun": 5, "deadline": SCSI_DEADLINE})
+
+
+def test_no_look_of_the_kernel_takes_longer_than_the_request_may() -> None:
+    faulty = FaultHost(host_with_a_disk(by=(ONE,)))
+    target = faulty.paths.plugins / "kubernetes.io/disk/one"
+    DiskPaths(faulty, "kubernetes.io/disk", target, "volume one", deadline=faulty.clock() + 7).connect(at(ONE))
+    (call,) = (call for call in faulty.trace if call.verb == "scsi.scan")
+    assert call.kwargs["deadline"] == 7
 
 
 def test_what_the_kernel_has_asked_to_find_it_is_not_asked_again_and_what_it_knew_is() -> None:
