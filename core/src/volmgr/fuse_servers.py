@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +36,7 @@ echo 1 > $abort
 """
 """Cuts the connection of a device's minor number; see `Documentation/filesystems/fuse` of Linux."""
 _PROCESSES = Path("/proc")
+_ENDED = frozenset({errno.ESRCH, errno.EINVAL})  # EINVAL: nobody has waited for it yet, and it has no mounts any more
 _LONGEST_TABLE = 1 << 28  # bytes; the kernel has no more than 100,000 mounts in a namespace, by default
 _GONE = frozenset({errno.ENOTCONN, errno.ECONNABORTED, errno.ESTALE})
 """What is said of what no server will ever answer for again."""
@@ -153,17 +154,31 @@ def let_go(host: Host, devices: Collection[str]) -> Ask:
 
 
 def _is_mounted_elsewhere(device: str, host: Host) -> bool:
-    """Say whether another mount namespace has a file system: a container's copy is not ours to end."""
-    seen: set[str | None] = set()
+    """Say whether another mount namespace has a file system: a container's copy is not ours to end.
+
+    Raises OperationError where what a process has mounted cannot be read.
+    """
+    seen: set[str] = set()
     for process in (_PROCESSES / name for name in host.files.names(_PROCESSES) if name.isdigit()):
-        with suppress(OperationError):  # it ended meanwhile
-            namespace = host.files.read_link(process / "ns/mnt")
-            if namespace not in seen:
-                table = host.files.read(process / "mountinfo", _LONGEST_TABLE) or b""
-                seen.add(namespace)
-                if any(line.split(b" ", 3)[2] == device.encode() for line in table.splitlines()):
-                    return True
+        namespace = ""  # of others only who may trace them learns it; what they have mounted everybody may read
+        with suppress(OperationError):
+            namespace = host.files.read_link(process / "ns/mnt") or ""
+        if namespace not in seen and device in _devices_of(process, host):
+            return True
+        seen |= {namespace} - {""}
     return False
+
+
+def _devices_of(process: Path, host: Host) -> Iterator[str]:
+    """Give the device of each mount that a process sees; none of one that has ended."""
+    try:
+        table = host.files.read(process / "mountinfo", _LONGEST_TABLE) or b""
+    except OperationError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in _ENDED:
+            return
+        raise
+    for line in table.decode("utf-8", "replace").splitlines():
+        yield line.split(" ", 3)[2]
 
 
 def trouble(host: Host, path: Path) -> str:
