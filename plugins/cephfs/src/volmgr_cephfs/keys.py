@@ -79,8 +79,9 @@ def _checked(value: bytes, where: str, user: str) -> str:
         if not binascii.a2b_base64(text, strict_mode=True):
             raise binascii.Error
     except binascii.Error:
-        message = f"what {where} holds is no key in base64; put in what `ceph auth get-key client.{user}` says"
-        raise OperationError(message) from None
+        raise OperationError(
+            f"what {where} holds is no key in base64; put in what `ceph auth get-key client.{user}` says"
+        ) from None
     return text.decode("ascii")
 
 

@@ -31,8 +31,6 @@ class CephFsSettings:
     def __post_init__(self) -> None:
         """Refuse times that are none."""
         if self.answer_within < 1:
-            message = f"answer_within is {self.answer_within}; write seconds, such as 60"
-            raise ValueError(message)
+            raise ValueError(f"answer_within is {self.answer_within}; write seconds, such as 60")
         if self.force_after < 0:
-            message = f"force_after is {self.force_after:g}; write seconds, such as 60"
-            raise ValueError(message)
+            raise ValueError(f"force_after is {self.force_after:g}; write seconds, such as 60")

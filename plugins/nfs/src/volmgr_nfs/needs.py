@@ -32,12 +32,11 @@ def _program(host: Host, name: str, remedy: str, *, optional: bool = False) -> R
 
 
 def _client(host: Host, module: str, remedy: str, *, optional: bool) -> Requirement:
-    loaded, known = _is_loaded(host, module), False
-    if not loaded:
-        known = _is_known(host, module)
+    loaded = _is_loaded(host, module)
+    known = loaded or _is_known(host, module)
     detail = "is there" if loaded else "is a module that is loaded with the first mount" if known else "is not there"
     check = f"kernel client {module}"
-    return Requirement(check=check, met=loaded or known, detail=detail, remedy=remedy, optional=optional)
+    return Requirement(check=check, met=known, detail=detail, remedy=remedy, optional=optional)
 
 
 def _is_loaded(host: Host, module: str) -> bool:

@@ -33,8 +33,7 @@ def mount_options(given: Iterable[str], *, read_only: bool) -> tuple[str, ...]:
     """
     options = set(_split(given))
     for option in sorted(options & _REFUSED.keys()):
-        message = f"mount option {option} is refused: {_REFUSED[option]}"
-        raise SpecError(message)
+        raise SpecError(f"mount option {option} is refused: {_REFUSED[option]}")
     if not any(option.startswith("retry=") for option in options):
         options.add("retry=0")
     if read_only:  # of `ro,rw` the last would win

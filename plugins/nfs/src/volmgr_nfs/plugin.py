@@ -131,13 +131,13 @@ def _export(spec: VolumeSpec[NfsSource]) -> str:
     """Give an export as mount(8) takes it; raises SpecError for what is none."""
     server, path = spec.source.server, spec.source.path
     if not (_NAME.fullmatch(server) or _is_ipv6(_BRACKETS.sub(r"\1", server))):
-        message = (
+        raise SpecError(
             f"invalid nfs.server {server!r} of volume {spec.name}: write a host name or an address, without a port"
         )
-        raise SpecError(message)
     if not path.startswith("/") or any(character in path for character in "\0\n"):
-        message = f"invalid nfs.path {path!r} of volume {spec.name}: write the absolute path that the server exports"
-        raise SpecError(message)
+        raise SpecError(
+            f"invalid nfs.path {path!r} of volume {spec.name}: write the absolute path that the server exports"
+        )
     return f"{_bracketed(server)}:{path}"
 
 
@@ -163,8 +163,7 @@ def _await_answer(server: str, export: str, options: tuple[str, ...], host: Host
         host.network.reach(server.strip("[]"), port, within=patience)
     except OperationError as error:
         kind = UnansweredError if isinstance(error, UnansweredError) else OperationError
-        message = f"cannot mount {export}: {error}"
-        raise kind(message) from error
+        raise kind(f"cannot mount {export}: {error}") from error
 
 
 def _is_there(request: Mount[NfsSource], host: Host) -> bool:
@@ -176,10 +175,9 @@ def _is_there(request: Mount[NfsSource], host: Host) -> bool:
     if entry is None:
         return False
     if entry.fstype not in _TYPES:
-        message = (
+        raise OperationError(
             f"cannot mount {_export(request.spec)} on {request.target}: {entry.source} ({entry.fstype}) is mounted"
             " there; unmount it first"
         )
-        raise OperationError(message)
     left = request.deadline - host.clock()
     return host.mounts.lives(request.target, deadline=min(left, host.settings_of(NfsSettings).answer_within or left))

@@ -31,8 +31,7 @@ def explained(error: CommandError, export: str) -> VolmgrError:
     said = error.stderr.strip()
     attempt = f"cannot mount {export}"
     if any(word in said for word in _NO_HELPER):
-        message = f"{attempt}: mount.nfs is not installed; install nfs-common (Debian) or nfs-utils (Fedora)"
-        return PluginError(message)
+        return PluginError(f"{attempt}: mount.nfs is not installed; install nfs-common (Debian) or nfs-utils (Fedora)")
     if any(word in said for word in _SILENCES):
         return UnansweredError(f"{attempt}: {said}")
     remedy = next((remedy for word, remedy in _REMEDIES if word in said), "")

@@ -20,5 +20,4 @@ class NfsSettings:
         """Refuse times that are none."""
         for name in ("answer_within", "force_after"):
             if getattr(self, name) < 0:
-                message = f"{name} is {getattr(self, name):g}; write seconds, such as 60"
-                raise ValueError(message)
+                raise ValueError(f"{name} is {getattr(self, name):g}; write seconds, such as 60")
