@@ -27,7 +27,7 @@ from volmgr.plugin import (
     VolumeSpec,
     disk_requirements,
 )
-from volmgr_fc import names, sidecar
+from volmgr_fc import names, records
 from volmgr_fc.fabric import ONLINE, fc_hosts
 from volmgr_fc.finding import NO_HOST, look, missing_ports, not_found, search
 from volmgr_fc.names import FibreChannelSource
@@ -73,7 +73,7 @@ class FibreChannel(DiskVolume[FibreChannelSource]):
 
     def unmount_device(self, request: UnmountDevice, host: Host) -> DeviceUnmounted:
         answer = super().unmount_device(request, host)
-        sidecar.remove(host, request.target)
+        records.remove(host, request.target)
         return answer
 
     def _directory(self, spec: VolumeSpec[FibreChannelSource]) -> str:
@@ -89,7 +89,7 @@ class FibreChannel(DiskVolume[FibreChannelSource]):
         if in_use:
             _refuse_other(source, target, host)
         else:
-            sidecar.note(host, target, source)
+            records.note(host, target, source)
         settings = host.settings_of(FibreChannelSettings)
         disk = self._disk(request, host).connect(
             partial(look, source, host),
@@ -102,12 +102,12 @@ class FibreChannel(DiskVolume[FibreChannelSource]):
         if disk is None:
             raise not_found(source, f"volume {request.volume}", host)
         if in_use:  # a kubelet's perhaps; now it is proved to be this volume's, and not another's that is called so
-            sidecar.note(host, target, source)
+            records.note(host, target, source)
         return replace(disk, notices=(*disk.notices, *missing_ports(source, f"volume {request.volume}", host)))
 
     def _disconnect(self, request: UnmountDevice, host: Host) -> None:
         try:
-            source = sidecar.read(host, request.target)
+            source = records.read(host, request.target)
         except NotReconstructible:  # no volume of ours: what is known of its disk is in the record, if anywhere
             self._disk(request, host).take_away(Sight, device=request.device_path)
         else:
@@ -121,12 +121,12 @@ class FibreChannel(DiskVolume[FibreChannelSource]):
         return [place for place in places if (info := host.files.info(place)) and info.kind == "directory"]
 
     def _rebuilt(self, place: Path, host: Host) -> FibreChannelSource:
-        return sidecar.read(host, place)
+        return records.read(host, place)
 
 
 def _refuse_other(source: FibreChannelSource, target: Path, host: Host) -> None:
     """Refuse a volume whose directory another one uses: `A-B` is of the WWIDs A and B, and of the WWID A-B."""
-    other = sidecar.noted(host, target)
+    other = records.noted(host, target)
     if other is not None and other != names.names_of(source):
         raise OperationError(
             f"cannot connect the disk of {names.volume_name(source)}: its directory {target} is in use by"
