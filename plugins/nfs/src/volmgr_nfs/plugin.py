@@ -37,9 +37,9 @@ from volmgr.plugin import (
     unmount_served,
     unmounted_if_it_fails,
 )
-from volmgr_nfs.needs import requirements
 from volmgr_nfs.options import mount_options, port_to_ask
 from volmgr_nfs.refusals import explained
+from volmgr_nfs.requirements import requirements
 from volmgr_nfs.settings import NfsSettings
 
 _MODE = 0o750
