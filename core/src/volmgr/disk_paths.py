@@ -26,7 +26,6 @@ MAP_WAIT = 10.0
 DEGRADED = "PathsDegraded"
 """The reason of the event that says which paths of a disk do not work."""
 
-_RUNNING = "running"
 _SCSI_NAME = "8"  # how an identity begins that udev's scsi_id does not know: it could not be proved a second time
 
 
@@ -232,7 +231,7 @@ class DiskPaths:
         answers: dict[ScsiDisk, str] = {}
         silent: dict[ScsiDisk, str] = {}
         for disk in disks:
-            is_new = disk.address in new and disk.state == _RUNNING
+            is_new = disk.address in new and disk.is_running
             said = self._scsi.remembered_identity(disk) if is_new else ""
             try:
                 answers[disk] = (said if said[:1] != _SCSI_NAME else "") or self._scsi.identity(
@@ -244,7 +243,7 @@ class DiskPaths:
             self._refuse_others(answers)
             return _Asked(answers=answers, silent=silent, stale=())
         changed = [disk for disk, who in answers.items() if self._scsi.remembered_identity(disk) not in ("", who)]
-        dead = [disk for disk in silent if disk.state == _RUNNING and self._is_unused(disk)]  # its port answers
+        dead = [disk for disk in silent if disk.is_running and self._is_unused(disk)]  # its port answers
         return _Asked(answers=answers, silent=silent, stale=(*changed, *dead))
 
     def _is_unused(self, disk: ScsiDisk) -> bool:
@@ -359,7 +358,7 @@ class DiskPaths:
             self._scsi.remove_map(over, deadline=self._left())
             every |= {disk.name: disk for disk in over.disks}
         for disk in every.values():
-            if over is None or disk.state == _RUNNING:
+            if over is None or disk.is_running:
                 self._scsi.flush(disk.device, deadline=self._left())
         for disk in every.values():
             self._scsi.remove(disk, deadline=self._left())

@@ -14,8 +14,6 @@ from volmgr_iscsi.portals import Portal
 from volmgr_iscsi.records import Records, Remembered
 from volmgr_iscsi.sessions import Session, sessions
 
-_RUNNING = "running"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
@@ -54,7 +52,7 @@ class Sharing:
         """
         luns = {each.connection.lun for each in self.others}
         return any(
-            disk.address.lun in luns or disk.state != _RUNNING or not self.host.block.is_free(disk.device)
+            disk.address.lun in luns or not disk.is_running or not self.host.block.is_free(disk.device)
             for disk in self.host.scsi.disks(host=session.host)
             if session.has(disk.address)
         )

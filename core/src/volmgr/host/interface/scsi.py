@@ -44,6 +44,11 @@ class ScsiDisk:
         """Its block device."""
         return Path("/dev") / self.name
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it can be asked; what asks another one may wait for its path."""
+        return self.state == "running"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultipathMap:
