@@ -69,18 +69,14 @@ def mode_of(mode: int | None, default: int | None = None, where: str = "defaultM
     return chosen
 
 
-def needed_object(
-    objects: Mapping[ObjectRef, Object], ref: ObjectRef, kind: type[T], *, optional: bool = False, by: str = ""
-) -> T | None:
-    """Give an object that a volume is made of; None for a missing one if `optional`.
+def needed_object(objects: Mapping[ObjectRef, Object], ref: ObjectRef, kind: type[T], *, by: str = "") -> T:
+    """Give an object that a volume is made of; `by` names who needs it.
 
-    Else raises TransientError, which waits for it; `by` names who needs it.
+    Raises TransientError for one that is missing, which waits for it.
     """
     found = objects.get(ref)
     if isinstance(found, kind):
         return found
-    if optional:
-        return None
     raise TransientError(f"{by} needs {ref}, which is missing" if by else f"{ref} is missing", waits_for=str(ref))
 
 
@@ -98,9 +94,9 @@ def object_files(
     Raises TransientError for one that is missing and waited for (`by` names who needs it), SpecError as `files_of`.
     """
     kind, missing = _KINDS[ref.kind]
-    found = needed_object(objects, ref, kind, optional=optional, by=by)
-    if found is None:
+    if optional and not isinstance(objects.get(ref), kind):
         return {}
+    found = needed_object(objects, ref, kind, by=by)
     return files_of(_keys_of(found), items, default_mode=default_mode, optional=optional, missing=missing)
 
 

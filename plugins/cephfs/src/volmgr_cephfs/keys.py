@@ -39,7 +39,7 @@ def key_of(request: Mount[CephFsSource], host: Host) -> str:
     if ref is None:
         return _key_in_file(request.spec.source, host)
     found = needed_object(request.objects, ref, Secret, by=f"volume {request.spec.name}")
-    values = list(found.data.values()) if found is not None else []
+    values = list(found.data.values())
     if not values:
         raise OperationError(f"{ref} has no data; put the key of the Ceph user {request.spec.source.name} into it")
     return _checked(values[-1], str(ref), request.spec.source.name)

@@ -55,9 +55,7 @@ def _secret(spec: VolumeSpec[IscsiSource], objects: Objects) -> Secret:
     said = wanted.namespace if wanted is not None and not spec.inline else ""
     found = [ref for ref in objects if ref.kind == "Secret" and ref.name == name and said in ("", ref.namespace)]
     ref = found[0] if found else ObjectRef("Secret", said, name)
-    secret = needed_object(objects, ref, Secret, by=f"logging in for volume {spec.name}")
-    assert secret is not None  # noqa: S101 - it is not optional
-    return secret
+    return needed_object(objects, ref, Secret, by=f"logging in for volume {spec.name}")
 
 
 def _lines(prefix: str, secret: Secret) -> Mapping[str, str]:

@@ -32,8 +32,7 @@ def secrets(reference: SecretReference | None, objects: Objects, by: str) -> Map
 
 def secrets_of(ref: ObjectRef, objects: Objects, by: str) -> Mapping[str, str]:
     """Give what a driver is told of a Secret, as above."""
-    found = needed_object(objects, ref, Secret, by=by)
-    return {} if found is None else _texts(found)
+    return _texts(needed_object(objects, ref, Secret, by=by))
 
 
 def secrets_left(ref: ObjectRef, objects: Objects) -> Mapping[str, str]:
