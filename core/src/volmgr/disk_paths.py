@@ -111,8 +111,10 @@ class DiskPaths:
         Each path is asked who it leads to (the kernel has just asked those that it found now), and all must say the
         same; what the kernel only remembers is removed and looked for anew. A map is waited for, for `map_wait`
         seconds, when there are `several` paths or should be; one that is there is always taken. While the volume is
-        `in_use`, it must be the disk that it was. `search` is done where neither disks nor addresses are seen. What it
-        let appear stays when it fails: `take_away`.
+        `in_use`, it must be the disk that it was. `search` is done where neither disks nor addresses are seen.
+
+        Raises OperationError when the paths lead to different disks, to another one than the volume had, or to a map
+        that is another's or not ready; UnansweredError when none answers. What was let appear stays: `take_away`.
         """
         found, new = self._sought(look, disk_wait, search)
         if not found.disks:

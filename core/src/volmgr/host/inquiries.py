@@ -20,8 +20,6 @@ from volmgr.host.noted import StuckHelper
 
 PATIENCE = 10.0
 """Seconds that a server may take to answer for a path, when the configuration says nothing."""
-
-
 START = 60.0
 """Seconds that a helper may take until it asks: Python starts in 50 ms, or in many seconds where a machine is slow."""
 

@@ -46,7 +46,7 @@ class Sharing:
         return tuple(text for text in self.connection.portals if Portal.parse(text) in wanted)
 
     def needs(self, session: Session) -> bool:
-        """Say whether a session has a disk that another volume or process uses, be it the volume's own, given back.
+        """Say whether a session has a disk of another volume, or one that somebody uses, the volume's own included.
 
         One that does not run is not opened, which could wait for it, and is taken for used.
         """
