@@ -189,7 +189,8 @@ def snapshot(host: Host, top: Path) -> dict[Path, str]:
         if info is None or path == records:
             continue
         content = _content(host, path, info)
-        found[path] = f"{info.kind} {info.mode:o} {info.uid}:{info.gid} {content!r}"
+        access = "by udev" if info.kind == "block" else f"{info.mode:o} {info.uid}:{info.gid}"  # and when it likes
+        found[path] = f"{info.kind} {access} {content!r}"
         if info.kind == "directory":
             pending.extend(path / name for name in host.files.names(path))
     return found
