@@ -100,6 +100,17 @@ def test_a_lun_of_no_port_that_the_kernel_knows_is_found_by_its_link_after_a_wid
     assert disks(host) == [SDB]
 
 
+def test_no_host_is_scanned_for_ports_that_the_kernel_knows_and_waits_for() -> None:
+    host = fabric()
+    for port in range(2):
+        host.put(f"/sys/class/fc_remote_ports/rport-{port + 2}:0-0/port_state", b"Blocked\n")
+    map_lun(host)
+    faulty = FaultHost(host)
+    with pytest.raises(UnansweredError, match="is blocked on host2"):
+        volume(*PORTS).mount_device(faulty)
+    assert "scsi.scan" not in faulty.verbs
+
+
 def test_one_mount_on_the_node_serves_all_pods_and_nothing_is_left() -> None:
     host = fabric_with_a_lun(multipathd=True)
     before = host.tree("/sys"), host.tree(host.paths.plugins)

@@ -63,7 +63,12 @@ def _of_wwids(source: FibreChannelSource, host: Host) -> Iterator[ScsiDisk]:
 
 
 def search(source: FibreChannelSource, host: Host) -> None:
-    """Let each Fibre Channel host look for a LUN at all of its ports: nobody knows at which one it is."""
+    """Let each Fibre Channel host look for a LUN at all of its ports: nobody knows at which one it is.
+
+    Where the kernel knows all ports of a volume, and none is online, nothing is there, and a scan may wait for them.
+    """
+    if source.ports and {port.wwn for port in remote_ports(host, source.ports)} == source.ports:
+        return
     for own in fc_hosts(host):
         host.scsi.scan(own.number, lun=source.lun if source.ports else None)
 
