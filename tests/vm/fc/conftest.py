@@ -27,8 +27,8 @@ def fabric(_fabric: FibreChannel) -> Iterator[FibreChannel]:
     """The fabric, with two ports of a storage that shows no LUN yet."""
     _fabric.until_remote_ports(2)
     yield _fabric
-    for card in STORAGE:  # a test that failed may have left one without its cable
-        _fabric.link_up(card)
+    for card in STORAGE:  # a test that failed may have left one cut off
+        _fabric.reconnect(card)
     left = _fabric.disks()
     _fabric.forget_disks()
     for lun in _fabric.luns():

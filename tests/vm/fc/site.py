@@ -106,6 +106,10 @@ def assert_sound(disk: Backstore) -> None:
     tell("e2fsck", "-f", "-n", disk.file)
 
 
+_BETWEEN = 0.01
+"""Seconds between two lines of a writer."""
+
+
 class Writer:
     """Writes numbers into a file, each of which is on the disk before the next."""
 
@@ -113,6 +117,8 @@ class Writer:
         self.count = 0
         self.error = ""
         self._file = directory / "numbers"
+        self.pause = threading.Lock()
+        """Who holds it has nothing written meanwhile, and all of before is on the disk."""
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -135,11 +141,12 @@ class Writer:
     def _run(self) -> None:
         try:
             with self._file.open("w") as file:
-                while not self._end.is_set():
-                    file.write(f"{self.count}\n")
-                    file.flush()
-                    os.fsync(file.fileno())
-                    self.count += 1
+                while not self._end.wait(_BETWEEN):  # a lock that is taken again at once is nobody else's
+                    with self.pause:
+                        file.write(f"{self.count}\n")
+                        file.flush()
+                        os.fsync(file.fileno())
+                        self.count += 1
         except OSError as error:
             self.error = str(error)
 

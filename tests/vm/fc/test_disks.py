@@ -100,18 +100,20 @@ def test_a_path_that_is_lost_under_io_and_returns_loses_nothing(
     host: Host, fabric: FibreChannel, multipath: Multipathd
 ) -> None:
     disk = fabric.backstore("paths")
+    disk.format()
     fabric.map(6, disk)
     ready = lun(fabric, 6).set_up(host)
     ((name, wwid),) = multipath.maps().items()
     assert (wwid, len(slaves(Path(ready.device_path)))) == (disk.wwid, 2)
     ready.mount(host)
     with Writer(ready.target(host)) as writer:
-        fabric.link_down("eth1")
+        with writer.pause:
+            fabric.cut_off("eth1")
         multipath.until_paths(name, ["active", "failed"])
         writer.until_more()
         (told,) = {notice.reason for notice in ready.mount_device(host).notices}
         assert told == "PathsDegraded"
-        fabric.link_up("eth1")
+        fabric.reconnect("eth1")
         fabric.until_remote_ports(2)
         multipath.until_paths(name, ["active", "active"])
         writer.until_more()

@@ -51,6 +51,10 @@ class Backstore:
         """Bytes."""
         return self.file.stat().st_size
 
+    def format(self) -> None:
+        """Give it an ext4 that is whole: the usual one is finished by the kernel once it is mounted, for minutes."""
+        tell("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", self.file)
+
     def grow(self, size: int) -> None:
         """Let the disk have so many bytes; who has it scans it anew, then."""
         with self.file.open("r+b") as disk:

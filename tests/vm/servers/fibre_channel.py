@@ -26,6 +26,10 @@ def wwpn(card: str) -> str:
     return "2000" + Path(f"/sys/class/net/{card}/address").read_text().strip().replace(":", "")
 
 
+def _table(card: str) -> str:
+    return f"volmgr_cut_off_{card}"
+
+
 def _with_colons(name: str) -> str:
     return ":".join(name[place : place + 2] for place in range(0, len(name), 2))
 
@@ -64,7 +68,7 @@ class FibreChannel:
             for card in (*STORAGE, INITIATOR):
                 put(Path("/sys/module/libfcoe/parameters/create_vn2vn"), card)
             for card in (*STORAGE, INITIATOR):
-                self.link_up(card)
+                tell("ip", "link", "set", card, "up")
         self.until_remote_ports(2)
 
     def stop(self) -> None:
@@ -148,19 +152,31 @@ class FibreChannel:
         groups = (self._group(card) / "lun" for card in STORAGE if self._group(card).exists())
         return tuple(sorted({int(each.name.removeprefix("lun_")) for group in groups for each in group.iterdir()}))
 
-    def link_down(self, card: str) -> None:
-        """Pull the cable of a card: its port leaves the fabric, and the paths over it fail after their time.
+    def cut_off(self, card: str) -> None:
+        """Lose all frames from and to a card, as a switch that fails does; the paths over it fail after their time.
 
-        Others miss the port after 20 seconds, more on a slow machine. What is under way to it waits for that: a command
-        that times out before lets the kernel handle errors of the node's port, which all paths share, for minutes.
+        Others miss its port after 20 seconds, more on a slow machine. What is asked of it meanwhile waits for that: a
+        command that times out before lets the kernel handle errors of the node's port, which all paths share, for
+        minutes. Nothing may be under way just now: the storage, whose ports are of the same kernel, would wait for the
+        rest of it, and until then tell nobody that a port has gone.
         """
         for name in self.disks():
             put(Path(f"/sys/block/{name}/device/timeout"), "180")
-        tell("ip", "link", "set", card, "down")
+        eventually(lambda: all(self._is_idle(name) for name in self.disks()), "disks of which nothing is asked")
+        tell(
+            "nft",
+            "-f",
+            "-",
+            text=f"table netdev {_table(card)} {{\n"
+            f"  chain in {{ type filter hook ingress device {card} priority 0; policy drop; }}\n"
+            f"  chain out {{ type filter hook egress device {card} priority 0; policy drop; }}\n"
+            "}\n",
+        )
 
-    def link_up(self, card: str) -> None:
-        """Plug the cable in."""
-        tell("ip", "link", "set", card, "up")
+    def reconnect(self, card: str) -> None:
+        """Let its frames pass again; they may."""
+        if f"netdev {_table(card)}\n" in tell("nft", "list", "tables"):
+            tell("nft", "delete", "table", "netdev", _table(card))
 
     def let_ports_be_away(self, seconds: int) -> None:
         """Let the kernel keep a port, and what waits for it, so long after its loss; then all of it fails."""
@@ -185,6 +201,9 @@ class FibreChannel:
         """Let the node's kernel forget each disk, which nobody uses; what a test that failed has left."""
         for name in self.disks():
             put(Path(f"/sys/block/{name}/device/delete"), "1")
+
+    def _is_idle(self, name: str) -> bool:
+        return Path(f"/sys/block/{name}/inflight").read_text().split() == ["0", "0"]
 
     def _group(self, card: str) -> Path:
         return _FC / _with_colons(wwpn(card)) / "tpgt_1"
