@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -68,9 +69,10 @@ class Multipathd:
         """Give the WWID of each map by its name (`mpatha`), from sysfs."""
         found: dict[str, str] = {}
         for device in Path("/sys/block").glob("dm-*/dm"):
-            uuid = (device / "uuid").read_text().strip()
-            if uuid.startswith("mpath-"):
-                found[(device / "name").read_text().strip()] = uuid.removeprefix("mpath-")
+            with suppress(OSError):  # it goes just now
+                uuid = (device / "uuid").read_text().strip()
+                if uuid.startswith("mpath-"):
+                    found[(device / "name").read_text().strip()] = uuid.removeprefix("mpath-")
         return found
 
     def paths(self, name: str) -> dict[str, str]:
