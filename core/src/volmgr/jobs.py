@@ -13,8 +13,7 @@ from volmgr.actual import ActualVolume, Facts
 from volmgr.admission import Held
 from volmgr.desired import DesiredMount, DesiredVolume
 from volmgr.errors import OperationError
-from volmgr.host.mount_options import read_only as read_only_options
-from volmgr.host.mount_options import split_options
+from volmgr.host.mount_options import read_only_options, split_options
 from volmgr.host.unasked import silent
 from volmgr.manifest.volumes import DRIVER_FIELDS
 from volmgr.model.meta import ObjectRef

@@ -52,6 +52,7 @@ from volmgr.host.interface import (
     Unpacked,
     Unpacking,
 )
+from volmgr.host.mount_options import read_only_options, split_options
 from volmgr.host.mount_points import device_behind, remove_mount_point, unmount_served, unmounted_if_it_fails
 from volmgr.model.downward import DownwardFile, allocatable, check_downward, downward_files
 from volmgr.model.driver_info import DriverInfo, driver_awaited
@@ -281,7 +282,9 @@ __all__ = [
     "needed_object",
     "object_files",
     "path_problem",
+    "read_only_options",
     "remove_mount_point",
+    "split_options",
     "taken_back",
     "uncertain_if_it_fails",
     "unmount_served",

@@ -15,7 +15,7 @@ from volmgr.errors import CommandError, OperationError
 from volmgr.host.device_content import ext_size
 from volmgr.host.empty_dirs import Usage
 from volmgr.host.formatting import EXT, Formatting, probed
-from volmgr.host.mount_options import read_only
+from volmgr.host.mount_options import read_only_options
 from volmgr.host.mount_points import remove_mount_point
 from volmgr.host.unasked import silent
 
@@ -229,7 +229,7 @@ class FileSystems:
             ) from error
 
     def _mount(self, wanted: DeviceMount) -> None:
-        options = ["defaults", *(read_only(wanted.options) if wanted.read_only else wanted.options)]
+        options = ["defaults", *(read_only_options(wanted.options) if wanted.read_only else wanted.options)]
         if wanted.fstype == "xfs" and self._host.settings_of(FileSystemSettings).xfs_nouuid:
             options.append("nouuid")
         self._host.mounts.ensure_mounted(

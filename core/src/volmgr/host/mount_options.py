@@ -136,7 +136,7 @@ def split_options(options: Iterable[str]) -> list[str]:
     return [option for option in found if option]
 
 
-def read_only(options: Iterable[str]) -> tuple[str, ...]:
+def read_only_options(options: Iterable[str]) -> tuple[str, ...]:
     """Give options with `ro`, and without a `rw` that would undo it where it stands behind."""
     return tuple(dict.fromkeys((*(option for option in split_options(options) if option != "rw"), "ro")))
 

@@ -29,6 +29,7 @@ from volmgr.plugin import (
     Unmounted,
     VolumePlugin,
     VolumeSpec,
+    read_only_options,
     remove_mount_point,
     unmount_served,
     unmounted_if_it_fails,
@@ -128,9 +129,8 @@ class CephFs(VolumePlugin[CephFsSource], Measurable):
 
 def _options(request: Mount[CephFsSource]) -> tuple[str, ...]:
     """Give the mount options as kubelet joins them: sorted, each once."""
-    if not (request.read_only or request.spec.source.read_only):
-        return tuple(sorted(set(request.options)))
-    return tuple(sorted({*request.options} - {"rw"} | {"ro"}))  # of `ro,rw` the last would win
+    read_only = request.read_only or request.spec.source.read_only
+    return tuple(sorted(set(read_only_options(request.options) if read_only else request.options)))
 
 
 def _lives(request: Mount[CephFsSource], host: Host) -> bool:

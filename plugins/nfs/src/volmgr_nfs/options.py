@@ -5,10 +5,9 @@ Source: nfs(5), and `utils/mount` of nfs-utils.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
-from volmgr.plugin import SpecError
+from volmgr.plugin import SpecError, read_only_options, split_options
 
 PORT = 2049
 """Where a server of version 4 listens, and one of version 3 by custom (RFC 7530)."""
@@ -23,7 +22,6 @@ _REFUSED = {
 _OLD = frozenset({"2", "3"})
 _ASKS_RPCBIND = frozenset({"mounthost", "mountport", "mountproto", "mountvers", "mountaddr"})
 _TCP = frozenset({"tcp", "tcp6"})
-_WORD = re.compile(r'(?:[^,"]|"[^"]*"?)+')  # a comma in quotes, as SELinux labels have it, separates nothing
 
 
 def mount_options(given: Iterable[str], *, read_only: bool) -> tuple[str, ...]:
@@ -31,19 +29,17 @@ def mount_options(given: Iterable[str], *, read_only: bool) -> tuple[str, ...]:
 
     Without `retry` mount.nfs would try again for two minutes and say nothing; who waits is told, and tries again, here.
     """
-    options = set(_split(given))
+    options = set(read_only_options(given) if read_only else split_options(given))
     for option in sorted(options & _REFUSED.keys()):
         raise SpecError(f"mount option {option} is refused: {_REFUSED[option]}")
     if not any(option.startswith("retry=") for option in options):
         options.add("retry=0")
-    if read_only:  # of `ro,rw` the last would win
-        options = options - {"rw"} | {"ro"}
     return tuple(sorted(options))
 
 
 def port_to_ask(given: Iterable[str]) -> int:
     """Give the TCP port that answers if the server does; 0 where only mount.nfs can find out."""
-    words = {name: value for name, _, value in (option.partition("=") for option in _split(given))}
+    words = {name: value for name, _, value in (option.partition("=") for option in split_options(given))}
     if not _is_tcp(words):
         return 0
     if words.get("port", "0") != "0":
@@ -59,7 +55,3 @@ def _is_old(words: Mapping[str, str]) -> bool:
     """Say whether version 3 is asked for, whose port rpcbind knows."""
     version = words.get("vers", words.get("nfsvers", ""))
     return version in _OLD or "v3" in words or bool(_ASKS_RPCBIND & words.keys())
-
-
-def _split(given: Iterable[str]) -> tuple[str, ...]:
-    return tuple(word for text in given for word in _WORD.findall(text))
