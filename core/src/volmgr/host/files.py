@@ -6,7 +6,7 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from volmgr.host.inquiries import Inquiries
 from volmgr.host.interface import FileInfo, Identity
 from volmgr.host.opening import GONE, Opener, is_missing, raise_unless_gone, read, remedy, sync, write_new
 from volmgr.host.paths import Paths
-from volmgr.host.served import aside, is_served
+from volmgr.host.served import is_served
 from volmgr.host.trash import Trash
 from volmgr.host.unasked import never
 from volmgr.model.payload import Payload
@@ -61,15 +61,16 @@ class LocalFiles:
         return _info(found.st_mode, found.st_uid, found.st_gid, found.st_size, *place)
 
     def _info_served(self, path: Path, *, follow: bool) -> FileInfo | None:
-        with aside(path) as place:
+        def argv_of(place: Path) -> Sequence[str]:
             links = ("-L",) if follow or place != path else ()
-            try:
-                said = self._inquiries.ask(path, ("stat", *links, f"--format={_STAT}", "--", str(place))).stdout.split()
-            except CommandError as error:
-                if any(os.strerror(number) in error.stderr for number in GONE):
-                    return None
-                problem = error.stderr.strip().replace(str(place), str(path))
-                raise OperationError(f"cannot look at {path}: {problem}") from error
+            return ("stat", *links, f"--format={_STAT}", "--", str(place))
+
+        try:
+            said = self._inquiries.ask_aside(path, argv_of).stdout.split()
+        except CommandError as error:
+            if any(os.strerror(number) in error.stderr for number in GONE):
+                return None
+            raise OperationError(f"cannot look at {path}: {error.stderr.strip()}") from error
         mode, major, minor = (int(text, 16) for text in said[:3])
         uid, gid, size, device, inode = map(int, said[3:])
         return _info(mode, uid, gid, size, device, inode, os.makedev(major, minor))

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from volmgr.errors import OverdueError, UncertainError
+from volmgr.errors import CommandError, OverdueError, UncertainError
 from volmgr.host.commands import UnkillableError
 from volmgr.host.interface import CommandResult, Commands
 from volmgr.host.noted import StuckHelper
+from volmgr.host.served import aside
 
 PATIENCE = 10.0
 """Seconds that a server may take to answer for a path, when the configuration says nothing."""
@@ -100,6 +101,20 @@ class Inquiries:
                 turn.failures += 1
                 turn.problem = self._problem(path, patience, error)
                 raise OverdueError(turn.problem) from error
+
+    def ask_aside(
+        self, path: Path, argv_of: Callable[[Path], Sequence[str]], *, deadline: float | None = None
+    ) -> CommandResult:
+        """Ask as above by a command for another path to the same mount, which whoever waits there does not keep busy.
+
+        Raises CommandError that names the path itself.
+        """
+        with aside(path) as place:
+            try:
+                return self.ask(path, argv_of(place), deadline=deadline)
+            except CommandError as error:
+                said = error.stderr.replace(str(place), str(path))
+                raise CommandError(argv_of(path), error.exit_code, said) from error
 
     def _refuse_beside_another(self, path: Path) -> None:
         """Raise when a helper that could not be ended still asks for the path."""

@@ -250,13 +250,10 @@ class KernelMounts:
         return True
 
     def _ask_file_system(self, path: Path, *words: str, deadline: float | None = None) -> str:
-        argv = ("stat", "--file-system", *words, "--")
-        with served.aside(path) as place:
-            try:
-                return self._inquiries.ask(path, (*argv, str(place)), deadline=deadline).stdout
-            except CommandError as error:
-                said = error.stderr.replace(str(place), str(path))
-                raise CommandError((*argv, str(path)), error.exit_code, said) from error
+        def argv_of(place: Path) -> Sequence[str]:
+            return ("stat", "--file-system", *words, "--", str(place))
+
+        return self._inquiries.ask_aside(path, argv_of, deadline=deadline).stdout
 
     def _restrict(self, source: Path, target: Path, parsed: MountOptions) -> None:
         """Give a bind its flags, which the first mount(2) ignores; also one that a crash left without them."""
