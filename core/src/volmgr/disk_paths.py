@@ -186,11 +186,12 @@ class DiskPaths:
         Gives what is seen then, and the addresses at which the kernel knew nothing before.
         """
         found = self._seen(look)
-        new = frozenset(address for address in self._missing(found) if not self._is_known(address))
+        missing = self._missing(found)
+        new = frozenset(address for address in missing if not self._is_known(address))
         failures: list[OperationError] = []
         if not found.disks and not found.addresses:
             search()
-        for address in self._missing(found):
+        for address in missing:
             try:
                 self._scan(address)
             except OperationError as error:
